@@ -150,7 +150,7 @@ const char *cli_field(const cli_arguments *arguments);
 // ---- overrides.c: the options that set keys of the configuration, in the form that the library
 // takes
 
-enum { CLI_MOST_OVERRIDES = 16 }; // rows in overrides.c
+enum { CLI_MOST_OVERRIDES = 17 }; // rows in overrides.c
 
 typedef struct cli_overrides {
     zero_override at[CLI_MOST_OVERRIDES];

@@ -77,9 +77,14 @@ const cli_option cli_options_reports[] = {
     OPTION(CHOICE, TYPE, "--type", "TYPE", CONVERT, .choices = "f32|f16|bf16|q8_0|q4_0",
         .standard_text = "f16; of an adapter f32",
         .help = "how a GGUF file stores weights; norms and vectors are always f32"),
-    OPTION(TEXT, BASE, "--base", "DIR", CONVERT,
-        .standard_text = "the one that adapter_config.json names",
-        .help = "for a GGUF file of an adapter: the base model, whose config.json is read"),
+    OPTION(TEXT, BASE, "--base", "DIR", CONVERT | TRAIN | PLAN | EVAL | GENERATE,
+        .choices = "nf4|int8", .standard_text = "weights as their files have them",
+        .help = "keep the weights of the blocks in 4 or 8 bits, as bitsandbytes does: nf4 or int8",
+        .differs = {FOR(CONVERT, .standard_text = "the one that adapter_config.json names",
+                        .help = "for a GGUF file of an adapter: the base model, whose config.json "
+                                "is read"),
+                    FOR(TRAIN | PLAN, .help = "with --lora: keep the weights that do not train in 4 "
+                                              "or 8 bits, as bitsandbytes does: nf4 or int8")}),
     OPTION(BYTES, SHARD_SIZE, "--shard-size", "BYTES", CONVERT, RANGE(1, INT64_SAFE),
         .standard_text = "5GB",
         .help = "bytes of tensors per file; a larger model becomes several files and an index"),

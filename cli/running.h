@@ -29,8 +29,8 @@ void cli_log_stderr(void *user, zero_log_level level, const char *message);
 #define CLI_LOAD_OPTIONS(a, prints)                                                                \
     .model_dir = (a)->text[OPT_MODEL], .adapter = (a)->text[OPT_ADAPTER],                          \
     .threads = (int)(a)->integer[OPT_THREADS], .backend = (a)->text[OPT_BACKEND],                  \
-    .config_path = (a)->text[OPT_CONFIG], .dtype = (a)->text[OPT_DTYPE],                           \
-    .device_memory = (a)->integer[OPT_DEVICE_MEMORY],                                              \
+    .base = (a)->text[OPT_BASE], .config_path = (a)->text[OPT_CONFIG],                             \
+    .dtype = (a)->text[OPT_DTYPE], .device_memory = (a)->integer[OPT_DEVICE_MEMORY],               \
     .host_memory = (a)->integer[OPT_HOST_MEMORY], .ignore_unused = (a)->given[OPT_IGNORE_UNUSED],  \
     .tensor = (int)(a)->integer[OPT_TENSOR],                                                       \
     .logger = {.write = (prints) ? cli_log_stderr : NULL, .user = (void *)(a)}

@@ -41,6 +41,9 @@ typedef struct zero_eval_options {
     // "auto", "causal" or "document": whether examples are measured whole, each for itself, as
     // libzero.attention says of a training (docs/data.md); NULL: auto.
     const char *attention;
+    // "nf4" or "int8": the weights of the blocks are kept so, as libzero.base says of a training
+    // (docs/fine-tuning.md); NULL: as their files have them.
+    const char *base;
 } zero_eval_options;
 
 // `tokens` counts those whose loss was measured, which excludes prompts; `bytes` is the size of the

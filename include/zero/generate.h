@@ -76,6 +76,9 @@ typedef struct zero_generate_options {
     // Called on rank 0 once the answer before is complete, for what the user says next. *text is
     // valid up to the next call; ZERO_TURN_END comes without one. took is not called.
     zero_turn (*ask)(void *user, const char **text);
+    // "nf4" or "int8": the weights of the blocks are kept so, as libzero.base says of a training
+    // (docs/fine-tuning.md); NULL: as their files have them.
+    const char *base;
 } zero_generate_options;
 
 // Generates answers to all prompts; they do not depend on the number of ranks (in fp32 bit by bit;

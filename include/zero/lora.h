@@ -23,6 +23,11 @@ extern "C" {
 // model that a program has made itself. Free it with zero_lora_destroy.
 ZERO_API zero_status zero_lora_create(const zero_model *model, const char *adapters,
                                       zero_model **out, zero_error *error);
+// The same on a base whose linear layers are kept in `base`: "nf4" or "int8", as bitsandbytes makes
+// them (docs/fine-tuning.md), or NULL for plain weights. zero_load_weights makes the codes of plain
+// files as it reads them, or reads those that transformers has saved.
+ZERO_API zero_status zero_lora_create_on(const zero_model *model, const char *base,
+                                         const char *adapters, zero_model **out, zero_error *error);
 ZERO_API void zero_lora_destroy(zero_model *model);
 
 #ifdef __cplusplus

@@ -23,6 +23,10 @@ typedef enum zero_class {
     ZERO_FROZEN,    // read only
     ZERO_BUFFER,    // running statistics: the next value is the mean of what a step's micro-batches
                     // wrote
+    // Read only, of bytes (ZERO_U8), which only the unit can interpret: codes of weights and the
+    // like. They begin as zeros. A tensor's init_value is the number of parameters for which each
+    // of its bytes stands.
+    ZERO_CODES,
 } zero_class;
 
 typedef struct zero_flat_param_desc {
@@ -60,6 +64,7 @@ typedef struct zero_product_shape {
     int64_t m, n, k;
     int trans_a, trans_b;
     int calls;
+    int format; // of the library's own weights in codes; 0: B is a plain matrix
 } zero_product_shape;
 
 typedef struct zero_unit zero_unit;

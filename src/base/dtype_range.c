@@ -128,12 +128,26 @@ static const range_kernels *best_kernels(void)
 static const range_kernels *best_kernels(void) { return &portable; }
 #endif
 
+static void widen_bytes(const uint8_t *from, int64_t count, float *to)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = from[i];
+}
+
+static void narrow_bytes(const float *from, int64_t count, uint8_t *to)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = (uint8_t)from[i];
+}
+
 static inline void widen_values(const range_kernels *kernels, zero_dtype dtype, const void *from,
                                 int64_t count, float *to)
 {
-    assert(dtype == ZERO_F32 || dtype == ZERO_BF16 || dtype == ZERO_F16);
+    assert(dtype == ZERO_F32 || dtype == ZERO_BF16 || dtype == ZERO_F16 || dtype == ZERO_U8);
     if (dtype == ZERO_BF16)
         kernels->widen_bf16(from, count, (word *)to);
+    else if (dtype == ZERO_U8)
+        widen_bytes(from, count, to);
     else if (dtype == ZERO_F16)
         kernels->widen_f16(from, count, (single *)to);
     else if (from != to && count > 0)
@@ -143,9 +157,11 @@ static inline void widen_values(const range_kernels *kernels, zero_dtype dtype, 
 static inline void narrow_values(const range_kernels *kernels, zero_dtype dtype, const float *from,
                                  int64_t count, void *to)
 {
-    assert(dtype == ZERO_F32 || dtype == ZERO_BF16 || dtype == ZERO_F16);
+    assert(dtype == ZERO_F32 || dtype == ZERO_BF16 || dtype == ZERO_F16 || dtype == ZERO_U8);
     if (dtype == ZERO_BF16)
         kernels->narrow_bf16((const word *)from, count, to);
+    else if (dtype == ZERO_U8)
+        narrow_bytes(from, count, to);
     else if (dtype == ZERO_F16)
         kernels->narrow_f16((const single *)from, count, to);
     else if (from != to && count > 0)

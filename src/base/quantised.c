@@ -127,28 +127,24 @@ static float largest_magnitude(const float *values, int64_t count)
 {
     float largest = 0;
     for (int64_t i = 0; i < count; i++)
-        largest = fmaxf(largest, fabsf(values[i]));
+        largest = fabsf(values[i]) > largest ? fabsf(values[i]) : largest;
     return largest;
 }
 
 float zr_nf4_scale(const float *block) { return largest_magnitude(block, ZR_NF4_BLOCK); }
 
-// Returns how many of the points half way between two levels lie below a value: its level.
-static uint8_t level_of(float value)
-{
-    uint8_t level = 0;
-    for (int i = 0; i + 1 < ZR_NF4_LEVELS; i++)
-        level += (zr_nf4_levels[i] + zr_nf4_levels[i + 1]) / 2 < value;
-    return level;
-}
-
+// The level of a value is the number of points half way between two levels that lie below it.
 void zr_nf4_encode(const float *block, uint8_t *codes)
 {
     float by = 1 / fmaxf(zr_nf4_scale(block), 1e-38f);
-    for (int i = 0; i < ZR_NF4_BLOCK; i += 2) {
-        uint8_t first = level_of(fminf(fmaxf(block[i] * by, -1), 1));
-        codes[i / 2] = (uint8_t)(first << 4 | level_of(fminf(fmaxf(block[i + 1] * by, -1), 1)));
+    int32_t level[ZR_NF4_BLOCK] = {0};
+    for (int l = 0; l + 1 < ZR_NF4_LEVELS; l++) {
+        float border = (zr_nf4_levels[l] + zr_nf4_levels[l + 1]) / 2;
+        for (int i = 0; i < ZR_NF4_BLOCK; i++)
+            level[i] += border < block[i] * by;
     }
+    for (int i = 0; i < ZR_NF4_BLOCK; i += 2)
+        codes[i / 2] = (uint8_t)(level[i] << 4 | level[i + 1]);
 }
 
 // bitsandbytes looks a value up by the nearest of 65,536 points in [-1, 1], for each of which it

@@ -88,7 +88,7 @@ static zero_status use_portion(void *user, const zr_portion *portion, zero_error
 // Returns whether the view has the tensors of flat parameters of a class.
 static bool view_has_class(const zr_model_view *view, zero_class kind)
 {
-    bool trained = kind != ZERO_FROZEN;
+    bool trained = kind != ZERO_FROZEN && kind != ZERO_CODES;
     return view->which == ZR_VIEW_ALL || trained == (view->which == ZR_VIEW_TRAINED);
 }
 
@@ -167,9 +167,11 @@ static const zero_tensor_desc *whole_tensor_of(zr_model_view *view, int number,
     return joined;
 }
 
-static void list_tensor(zr_model_view *view, int number, const zero_tensor_desc *tensor)
+static void list_tensor(zr_model_view *view, int number, zero_class kind,
+                        const zero_tensor_desc *tensor)
 {
     view->by_number[number] = whole_tensor_of(view, number, tensor);
+    view->in_codes[view->view.tensor_count] = kind == ZERO_CODES;
     view->listed[view->view.tensor_count++] = view->by_number[number];
 }
 
@@ -178,7 +180,7 @@ static void list_flat_param(zr_model_view *view, const zr_flat_param *flat_param
     for (int t = 0; t < flat_param->tensor_count; t++) {
         const zr_plan_tensor *tensor = &flat_param->tensors[t];
         if (!view->by_number[tensor->number]) // otherwise another tile of it is listed already
-            list_tensor(view, tensor->number, tensor->desc);
+            list_tensor(view, tensor->number, flat_param->kind, tensor->desc);
     }
 }
 
@@ -197,7 +199,7 @@ static void list_tensors_of_whole(zr_model_view *view, const zero_model *whole)
     for (zr_tensor_walk w = zr_tensors_of(whole); w.desc; zr_tensors_next(&w))
         if (view_has_class(view, w.kind) &&
             (view->vector == ZR_VECTOR_MASTER || w.kind == ZERO_TRAINABLE))
-            list_tensor(view, w.number, w.desc);
+            list_tensor(view, w.number, w.kind, w.desc);
 }
 
 static void count_elements(zr_model_view *view)
@@ -226,12 +228,14 @@ zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_view_
                            .purpose = purpose,
                            .listed = zr_alloc(count * sizeof *out->listed, error),
                            .by_number = zr_alloc(count * sizeof *out->by_number, error),
+                           .in_codes = zr_alloc(count * sizeof *out->in_codes, error),
                            .joined = zr_alloc(count * sizeof *out->joined, error)};
-    if (!out->listed || !out->by_number || !out->joined) {
+    if (!out->listed || !out->by_number || !out->in_codes || !out->joined) {
         zr_model_view_free(out);
         return ZERO_ERR_MEMORY;
     }
     out->view = (zr_weight_view){.tensors = out->listed,
+                                 .in_codes = out->in_codes,
                                  .parts = plan->flat_param_count,
                                  .each = each_range,
                                  .outline = outline_ranges,
@@ -248,6 +252,7 @@ void zr_model_view_free(zr_model_view *view)
 {
     zr_free(view->listed);
     zr_free(view->by_number);
+    zr_free(view->in_codes);
     zr_free(view->joined);
     *view = (zr_model_view){0};
 }

@@ -26,6 +26,7 @@ typedef struct zr_model_view { // must not move while its view is used
     const zero_tensor_desc **listed;
     // The same by zr_plan_tensor.number; NULL if the vector does not have the tensor.
     const zero_tensor_desc **by_number;
+    bool *in_codes;           // (view.tensor_count)
     zero_tensor_desc *joined; // by zr_plan_tensor.number: tiled tensors of a model that is whole
 } zr_model_view;
 

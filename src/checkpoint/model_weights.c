@@ -76,6 +76,8 @@ static zero_status load_from(zero_engine *engine, const char *from, bool adapter
         .seed = zr_engine_seed(engine),
         .ignored = options && options->ignore_unused,
         .logger = options && zr_engine_comm(engine)->rank == 0 ? &options->logger : NULL};
+    if (ours && !adapter)
+        how.format = ours->base;
     write_prefix(engine, true, prefix);
     if (adapter)
         how.prefix = prefix;

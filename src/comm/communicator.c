@@ -29,9 +29,11 @@ static zero_status check_operand(const zr_handle *handle, zero_error *error)
 {
     const zr_window *window = handle->window;
     int64_t size = (int64_t)zero_dtype_bytes(handle->dtype);
-    if (!can_sum(handle->dtype))
+    bool sums = handle->op != ZERO_COMM_all_gather || handle->dtype != ZERO_U8;
+    if (sums && !can_sum(handle->dtype))
         return refuse_collective(window, handle->op, handle->slot,
-                                 "operands are of f32, bf16 or f16", error);
+                                 "operands are of f32, bf16 or f16, or bytes that are gathered",
+                                 error);
     if (handle->slot < 0 || handle->slot >= window->slots)
         return refuse_collective(window, handle->op, handle->slot, "there is no such slot", error);
     if (handle->offset < 0 || handle->offset % size || handle->shard_elems < 0 ||

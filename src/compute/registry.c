@@ -239,7 +239,10 @@ size_t zr_product_scratch(zr_queue *queue, zero_dtype dtype, const zero_product_
         product.dtype = dtype;
         product.m = shape->m, product.n = shape->n, product.k = shape->k;
         product.trans_a = shape->trans_a, product.trans_b = shape->trans_b;
-        size_t bytes = zr_op_scratch(queue, zr_op_product(&product, NULL, NULL, NULL, NULL));
+        product.format = (zr_weight_format)shape->format;
+        size_t bytes = zr_op_scratch(
+            queue, product.format ? zr_op_quantised_product(&product, NULL, NULL, NULL, NULL, NULL)
+                                  : zr_op_product(&product, NULL, NULL, NULL, NULL));
         most = ZR_MAX(most, bytes);
     }
     return most;

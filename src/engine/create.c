@@ -117,6 +117,10 @@ typedef struct drawing {
 static void draw_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     const drawing *d = user;
+    if (d->flat_param->kind == ZERO_CODES) {
+        memset(zr_portion_at(d->portion, first), 0, (size_t)count);
+        return;
+    }
 #pragma omp parallel for schedule(static) num_threads(d->engine->queue->threads)
     for (int64_t at = 0; at < count; at += ZR_CHUNK) {
         float drawn[ZR_CHUNK];

@@ -163,7 +163,17 @@ static zero_status read_rows(const zr_st_set *set, const zr_st_tensor *tensor,
 typedef struct loading {
     zero_comm *comm;
     const zr_st_set *set;
+    zr_codes *codes; // NULL if the view has no tensors of bytes
 } loading;
+
+static zero_status read_bytes(const loading *load, const zr_weight_range *range,
+                              const zr_rectangle *rows, int64_t done, zero_error *error)
+{
+    for (int64_t row = 0; row < rows->rows; row++)
+        ZERO_TRY(zr_codes_read(load->codes, range->tensor, rows->first + row * rows->stride,
+                               rows->width, (char *)range->data + done + row * rows->width, error));
+    return ZERO_OK;
+}
 
 static zero_status read_range(void *user, const zr_weight_range *range, zero_error *error)
 {
@@ -172,7 +182,8 @@ static zero_status read_range(void *user, const zr_weight_range *range, zero_err
     for (int64_t done = 0, step; done < zr_rectangle_elements(&range->at); done += step) {
         zr_rectangle rows;
         step = zr_rectangle_take(&range->at, done, CHUNK, &rows);
-        ZERO_TRY(read_rows(load->set, tensor, &rows, range, done, error));
+        ZERO_TRY(range->dtype == ZERO_U8 ? read_bytes(load, range, &rows, done, error)
+                                         : read_rows(load->set, tensor, &rows, range, done, error));
         zr_comm_progress(load->comm, load->comm->step);
     }
     return ZERO_OK;
@@ -269,15 +280,28 @@ static zero_status check_same_files(zero_comm *comm, const zr_st_set *set, uint6
 
 // Every rank checks the whole model, so that all ranks find the same error, but reads only its own
 // ranges.
+static zero_status check_and_load(const loading *load, const char *directory,
+                                  const zr_weight_view *view, const zr_weights_options *how,
+                                  bool head_differs, zero_error *error)
+{
+    for (int i = 0; i < view->tensor_count; i++)
+        ZERO_TRY(load->codes && view->in_codes[i]
+                     ? zr_codes_check(load->codes, directory, view->tensors[i], error)
+                     : check_tensor(load->set, directory, view->tensors[i], error));
+    ZERO_TRY(zr_weights_check_unused(load->set, view, how, load->codes, head_differs, error));
+    return zr_view_each(view, true, read_range, (void *)load, error);
+}
+
 static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_st_set *set,
                                const zr_weight_view *view, const zr_weights_options *how,
                                bool head_differs, zero_error *error)
 {
-    loading load = {comm, set};
-    for (int i = 0; i < view->tensor_count; i++)
-        ZERO_TRY(check_tensor(set, directory, view->tensors[i], error));
-    ZERO_TRY(zr_weights_check_unused(set, view, how, head_differs, error));
-    return zr_view_each(view, true, read_range, &load, error);
+    loading load = {comm, set, NULL};
+    if (how->format)
+        ZERO_TRY(zr_codes_open(set, how->format, &load.codes, error));
+    zero_status status = check_and_load(&load, directory, view, how, head_differs, error);
+    zr_codes_close(load.codes);
+    return status;
 }
 
 zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_weight_view *view,

@@ -3,6 +3,7 @@
 #ifndef ZR_FORMATS_WEIGHT_FILES_H
 #define ZR_FORMATS_WEIGHT_FILES_H
 
+#include "formats/quantised_files.h"
 #include "formats/weight_view.h"
 
 // Collective. Writes `path` durably, in fp32: rank 0 creates the temporary file at its full size,
@@ -21,6 +22,8 @@ typedef struct zr_weights_options {
     // the table is its head, a head in the files that repeats the table is left out silently, and
     // any other is refused. If tied_head is NULL, a head is a tensor like others.
     const char *tied_head, *table;
+    // Of the tensors of bytes in the view (quantised_files.h), or plain if it has none.
+    zr_weight_format format;
     const char *prefix;        // all names in the files begin with it; NULL: with nothing
     bool may_untie;            // config.json may say that the model has a head of its own
     const zero_logger *logger; // for the warning; NULL to drop it
@@ -40,8 +43,9 @@ zero_status zr_weights_compare_head(zero_comm *comm, const zr_st_set *set,
                                     bool *differs, zero_error *error);
 // Not collective. Names up to ten tensors that are neither the model's nor buffers of old exports
 // (zr_tensor_is_buffer). head_differs: as above.
+// codes: of the files, if the view has tensors of bytes; otherwise NULL.
 zero_status zr_weights_check_unused(const zr_st_set *set, const zr_weight_view *view,
-                                    const zr_weights_options *how, bool head_differs,
-                                    zero_error *error);
+                                    const zr_weights_options *how, const zr_codes *codes,
+                                    bool head_differs, zero_error *error);
 
 #endif

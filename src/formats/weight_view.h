@@ -24,8 +24,9 @@ typedef struct zr_weight_view {
     // (tensor_count) The whole model's tensors, in the same order on every rank.
     const zero_tensor_desc *const *tensors;
     int tensor_count;
-    int64_t elements; // of all ranges of this rank
-    int parts;        // in how many parts `each` takes them
+    const bool *in_codes; // (tensor_count) of bytes (ZERO_CODES); NULL: none is
+    int64_t elements;     // of all ranges of this rank
+    int parts;            // in how many parts `each` takes them
     // Calls `use` with each range of a part in turn. The data is valid during the call; with
     // `changed`, data that the call writes there is kept.
     zero_status (*each)(void *user, int part, bool changed, zr_range_use use, void *use_user,

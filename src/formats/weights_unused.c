@@ -140,8 +140,8 @@ static zero_status refuse_untied_head(const zr_st_set *set, const zr_weights_opt
 }
 
 zero_status zr_weights_check_unused(const zr_st_set *set, const zr_weight_view *view,
-                                    const zr_weights_options *how, bool head_differs,
-                                    zero_error *error)
+                                    const zr_weights_options *how, const zr_codes *codes,
+                                    bool head_differs, zero_error *error)
 {
     if (head_differs)
         ZERO_TRY(refuse_untied_head(set, how, error));
@@ -153,6 +153,8 @@ zero_status zr_weights_check_unused(const zr_st_set *set, const zr_weight_view *
         if (found)
             used[found - set->tensors] = true;
     }
+    for (int t = 0; t < set->tensor_count && codes; t++)
+        used[t] = used[t] || zr_codes_uses(codes, set->tensors[t].name);
     zero_status status = refuse_weights_unused(set, used, how, error);
     zr_free(used);
     return status;

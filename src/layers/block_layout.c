@@ -362,6 +362,14 @@ static zr_low_rank low_rank_of(const zr_block *block, int half, int r, int s)
     return of;
 }
 
+static zr_quantised_weight quantised_of(const zr_block *block, int weight, int s)
+{
+    const zr_lm_unit *hyper = block->hyper;
+    return (zr_quantised_weight){.format = hyper->config.base,
+                                 .scales = zr_lm_tensor(hyper, s, weight + ZR_LM_SCALES),
+                                 .shared = zr_lm_tensor(hyper, s, weight + ZR_LM_SHARED)};
+}
+
 zr_linear zr_block_linear(const zr_block *block, int half, int r, int s)
 {
     static const zr_tensor_handle none = {.flat_param = -1};
@@ -376,6 +384,7 @@ zr_linear zr_block_linear(const zr_block *block, int half, int r, int s)
         .in = zr_row_elements(block, &rows[row->in[0]]),
         .out = zr_row_elements(block, row),
         .weight = zr_lm_tensor(block->hyper, s, row->weight),
+        .quantised = quantised_of(block, row->weight, s),
         .bias = summed ? &none : zr_lm_tensor(block->hyper, s, row->bias),
         .is_lent = row->width == ZERO_WIDE_KEYS && slice->lender != s,
         .flows_elsewhere = row->width == ZERO_WIDE_KEYS && !slice->first,

@@ -29,6 +29,7 @@ static zr_product product_forward(const zr_linear *linear, int64_t columns)
         .n = columns,
         .k = linear->in,
         .trans_b = linear->outputs_first,
+        .format = linear->quantised.format,
         .gelu_a = linear->gelu,
         .epilogue = zr_tensor_exists(linear->bias) ? ZR_EPILOGUE_BIAS : ZR_EPILOGUE_NONE,
     };
@@ -43,6 +44,7 @@ static zr_product product_input(const zr_linear *linear) // dx = dy W^T
         .n = linear->in,
         .k = linear->out,
         .trans_b = !linear->outputs_first,
+        .format = linear->quantised.format,
         .epilogue = linear->gelu ? ZR_EPILOGUE_GELU_BACKWARD : ZR_EPILOGUE_NONE,
     };
 }
@@ -57,6 +59,7 @@ static zr_product product_sum_input(const zr_linear *linear, int64_t columns, bo
         .n = linear->in,
         .k = columns,
         .trans_b = !linear->outputs_first,
+        .format = linear->quantised.format,
         .add = add,
     };
 }
@@ -95,13 +98,18 @@ size_t zr_linear_scratch(const zr_linear *linear, int threads)
     size_t own = zr_scratch_column_sum(threads, linear->rows, linear->out);
     if (zr_linear_is_tiled(linear))
         own = ZR_MAX(own, lay_out_tile_scratch(linear, NULL, &unused));
-    return zr_low_rank_scratch(linear) + own;
+    return zr_low_rank_scratch(linear) + zr_weight_scratch(linear) + own;
 }
 
 // The adapter's scratch comes first, because it keeps values while the linear uses its own.
-static void *own_scratch(const zr_linear *linear, void *scratch)
+static void *weight_scratch(const zr_linear *linear, void *scratch)
 {
     return scratch ? (char *)scratch + zr_low_rank_scratch(linear) : NULL;
+}
+
+static void *own_scratch(const zr_linear *linear, void *scratch)
+{
+    return scratch ? (char *)weight_scratch(linear, scratch) + zr_weight_scratch(linear) : NULL;
 }
 
 static char *columns_of_tile(const zr_linear *linear, const void *matrix, int tile)
@@ -139,13 +147,12 @@ static zero_status forward_tiles(zero_context *context, const zr_linear *linear,
 
 // y is of `type`: the linear's, or fp32.
 static void forward_whole(zero_context *context, const zr_linear *linear, const void *x,
-                          zero_dtype type, void *y)
+                          zero_dtype type, void *y, void *scratch)
 {
     zr_product product = product_forward(linear, linear->out);
-    const void *weight = zr_tensor_values(context, linear->weight, 0);
-    const void *bias = zr_tensor_values(context, linear->bias, 0);
     product.out = type;
-    zr_run(context->queue, zr_op_product(&product, x, weight, bias, y));
+    zr_weight_multiply(context, linear, &product, x, zr_tensor_values(context, linear->bias, 0), y,
+                       weight_scratch(linear, scratch));
 }
 
 static void convert(zero_context *context, zero_dtype from, const void *x, zero_dtype to, int64_t n,
@@ -163,7 +170,7 @@ static zero_status forward_adapted(zero_context *context, const zr_linear *linea
     if (zr_linear_is_tiled(linear))
         ZERO_TRY(forward_tiles(context, linear, x, y, scratch));
     else
-        forward_whole(context, linear, x, ZERO_F32, sum ? sum : y);
+        forward_whole(context, linear, x, ZERO_F32, sum ? sum : y, scratch);
     if (sum && zr_linear_is_tiled(linear))
         convert(context, linear->dtype, y, ZERO_F32, n, sum);
     zr_low_rank_forward(context, linear, x, sum ? sum : y, scratch);
@@ -179,7 +186,7 @@ zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, co
         return forward_adapted(context, linear, x, y, scratch);
     if (zr_linear_is_tiled(linear))
         return forward_tiles(context, linear, x, y, scratch);
-    forward_whole(context, linear, x, linear->dtype, y);
+    forward_whole(context, linear, x, linear->dtype, y, scratch);
     return ZERO_OK;
 }
 
@@ -190,8 +197,7 @@ void zr_linear_forward_sum(zero_context *context, const zr_linear *linear, const
     product.out = ZERO_F32;
     product.epilogue = ZR_EPILOGUE_NONE;
     assert(!zr_linear_is_tiled(linear));
-    zr_run(context->queue,
-           zr_op_product(&product, x, zr_tensor_values(context, linear->weight, 0), NULL, y));
+    zr_weight_multiply(context, linear, &product, x, NULL, y, weight_scratch(linear, scratch));
     zr_low_rank_forward(context, linear, x, y, scratch);
 }
 
@@ -262,11 +268,11 @@ static void backward_tensors(zero_context *context, const zr_linear *linear, uns
 }
 
 static void backward_input_whole(zero_context *context, const zr_linear *linear, const void *x,
-                                 const void *dy, void *dx)
+                                 const void *dy, void *dx, void *scratch)
 {
     const zr_product product = product_input(linear);
-    const void *weight = zr_tensor_values(context, linear->weight, 0);
-    zr_run(context->queue, zr_op_product(&product, dy, weight, linear->gelu ? x : NULL, dx));
+    zr_weight_multiply(context, linear, &product, dy, linear->gelu ? x : NULL, dx,
+                       weight_scratch(linear, scratch));
 }
 
 // Sets dx, or adds to it: what comes through the weight, and through the adapter.
@@ -280,8 +286,8 @@ static zero_status backward_input_wide(zero_context *context, const zr_linear *l
     if (zr_linear_is_tiled(linear))
         ZERO_TRY(backward_tiles(context, linear, x, dy, dx, add, tiles.columns));
     else
-        zr_run(context->queue,
-               zr_op_product(&product, dy, zr_tensor_values(context, linear->weight, 0), NULL, dx));
+        zr_weight_multiply(context, linear, &product, dy, NULL, dx,
+                           weight_scratch(linear, scratch));
     zr_low_rank_backward_input(context, linear, dy, dx, parts == ZR_BACKWARD_INPUT, scratch);
     return ZERO_OK;
 }
@@ -314,7 +320,7 @@ zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, u
         return ZERO_OK;
     if (tiled || linear->low_rank.rank)
         return backward_rounded(context, linear, parts, x, dy, dx, scratch);
-    backward_input_whole(context, linear, x, dy, dx);
+    backward_input_whole(context, linear, x, dy, dx, scratch);
     return ZERO_OK;
 }
 
@@ -339,7 +345,7 @@ void *zr_linear_hold(const zr_linear *linear, zr_carver *held, void *otherwise)
 static bool is_same_product(const zero_product_shape *a, const zr_product *b)
 {
     return a->m == b->m && a->n == b->n && a->k == b->k && a->trans_a == b->trans_a &&
-           a->trans_b == b->trans_b;
+           a->trans_b == b->trans_b && a->format == (int)b->format;
 }
 
 void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int calls, bool again)
@@ -355,7 +361,8 @@ void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int ca
                                                                    .k = product->k,
                                                                    .trans_a = product->trans_a,
                                                                    .trans_b = product->trans_b,
-                                                                   .calls = calls};
+                                                                   .calls = calls,
+                                                                   .format = (int)product->format};
 }
 
 // input: the product for dx.
@@ -383,7 +390,7 @@ void zr_linear_products(const zr_linear *linear, bool training, bool again, zero
     int last = linear->weight->tiles - 1;
     const zr_product input = product_input(linear);
     if (training) { // dx reads the weight
-        zr_tensor_read_in_backward(linear->weight, sizes);
+        zr_weight_read_in_backward(linear, sizes);
         zr_low_rank_read_in_backward(linear, sizes);
     }
     if (linear->is_lent)

@@ -8,6 +8,7 @@
 #include "layers/layout.h"
 #include "layers/low_rank.h"
 #include "layers/slices.h"
+#include "layers/weight_product.h"
 #include "model/tensor_handle.h"
 
 // The parts of backward that a call computes: one part in a split backward
@@ -27,8 +28,9 @@ typedef struct zr_linear { // y(rows, out) = x(rows, in) W(in, out) + b(out)
     // out), like Hugging Face's Conv1D, and its tiles are columns.
     bool outputs_first;
     int64_t rows, in, out;
-    const zr_tensor_handle *weight; // tiled by outputs
-    const zr_tensor_handle *bias;   // its tensor may not exist; never tiled
+    const zr_tensor_handle *weight; // tiled by outputs, unless it is quantised
+    zr_quantised_weight quantised;
+    const zr_tensor_handle *bias; // its tensor may not exist; never tiled
     // For slices that share a layer. is_lent: another slice of this rank computes the layer.
     // flows_elsewhere: another slice, on any rank, computes the gradient of x.
     bool is_lent, flows_elsewhere;

@@ -130,7 +130,7 @@ static zero_status read_architecture_config(zr_model_json *file, zr_lm_config *o
     zero_error found = {.status = ZERO_OK};
     ZERO_TRY(find_architecture(file, &config.kind));
     refuse_layers_apart(file);
-    zr_model_json_refuse(file, "quantization_config", "only unquantised weights can be read");
+    zr_model_json_read_base(file, &config.base);
     zr_lm_table_read(architectures[config.kind], file, &config);
     zr_model_json_tokens(file, "bos_token_id", &config.bos);
     zr_model_json_tokens(file, "eos_token_id", &config.eos);
@@ -181,9 +181,39 @@ void zr_lm_config_write(const zr_lm_config *config, zr_buffer *out)
     zr_json_finish(&w);
 }
 
+// Checks that the weights can be kept in the format of the base.
+static zero_status check_base(const zr_lm_config *config, zero_error *error)
+{
+    const zr_architecture *of = zr_architecture_of(config);
+    const zr_lm_shape shape = zr_lm_shape_of(config);
+    const zr_tiles tiles = zr_lm_tiles(config);
+    const char *name = zr_weight_format_name(config->base);
+    const int64_t inputs[] = {shape.width, shape.inner, shape.heads * shape.head_dim};
+    if (!config->base)
+        return ZERO_OK;
+    if (!shape.outputs_first)
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "%s has weights that lie as (in, out): a base in %s is made of weights that "
+                       "lie as (out, in)",
+                       of->title, name);
+    if (tiles.attention > 1 || tiles.mlp > 1)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s is made of tiles (libzero.tiling), which a base in %s cannot be: keep "
+                       "one of them",
+                       of->title, name);
+    for (int i = 0; i < ZR_COUNT(inputs) && config->base == ZR_WEIGHT_NF4; i++)
+        if (inputs[i] % ZR_NF4_BLOCK)
+            return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                           "%s has a linear of %lld inputs: a base in nf4 has blocks of %d inputs, "
+                           "which do not fit",
+                           of->title, (long long)inputs[i], ZR_NF4_BLOCK);
+    return ZERO_OK;
+}
+
 zero_status zr_lm_check(const zr_lm_config *config, zero_error *error)
 {
-    return zr_lm_table_check(zr_architecture_of(config), config, error);
+    ZERO_TRY(zr_lm_table_check(zr_architecture_of(config), config, error));
+    return check_base(config, error);
 }
 
 zr_lm_shape zr_lm_shape_of(const zr_lm_config *config)

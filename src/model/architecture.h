@@ -7,6 +7,7 @@
 #define ZR_MODEL_ARCHITECTURE_H
 
 #include "model/lm_fields.h"
+#include "base/quantised.h"
 #include "model/lora.h"
 #include <zero/gpt2.h>
 #include <zero/llama.h>
@@ -74,7 +75,9 @@ typedef struct zr_lm_config {
     bool documents;
     zr_sliding sliding;
     zr_lora lora; // of a training or of an adapter's directory: no config.json has it
-    union {       // the architecture's struct
+    // How the weights of the blocks' linears are kept, which then do not train: of a training, too.
+    zr_weight_format base;
+    union { // the architecture's struct
         zero_gpt2_config gpt2;
         zero_llama_config llama;
         zr_lm_numbers numbers;

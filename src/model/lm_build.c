@@ -27,7 +27,7 @@ static int64_t sum_tensor_elements(const zr_unit_tensor *tensors, int count)
     int64_t elements = 0;
     for (int t = 0; t < count; t++)
         if (is_designed(&tensors[t]))
-            elements += zr_tensor_desc_elements(&tensors[t].desc);
+            elements += zr_tensor_parameters(zr_lm_class(&tensors[t], true), &tensors[t].desc);
     return elements;
 }
 
@@ -90,20 +90,23 @@ static void handles_begin(const zr_lm_storage *s, zr_unit_storage *unit, const c
     }
 }
 
-static zero_class flat_param_class(bool trains) { return trains ? ZERO_TRAINABLE : ZERO_FROZEN; }
+zero_class zr_lm_class(const zr_unit_tensor *tensor, bool trains)
+{
+    return tensor->codes ? ZERO_CODES : trains ? ZERO_TRAINABLE : ZERO_FROZEN;
+}
 
-// Adds a flat parameter with the whole tensors of a group that train, or with those that do not. If
-// there is no such tensor, no flat parameter is added.
+// Adds a flat parameter with the whole tensors of a group that are of a class. If there is no such
+// tensor, no flat parameter is added.
 static void flat_param_add(zr_unit_storage *unit, const zr_unit_tensor *of, int count, int group,
-                           bool trains)
+                           zero_class kind)
 {
     zero_flat_param_desc *flat_param = &unit->flat_params[unit->flat_param_count];
-    *flat_param = (zero_flat_param_desc){.kind = flat_param_class(trains),
-                                         .tensors = &unit->tensors[unit->tensor_count]};
+    *flat_param =
+        (zero_flat_param_desc){.kind = kind, .tensors = &unit->tensors[unit->tensor_count]};
     for (int t = 0; t < count; t++) {
         zr_tensor_handle *handle = &unit->hyper.tensor[t];
         if (!is_designed(&of[t]) || handle->tiles > 1 || of[t].group != group ||
-            handle->trains != trains)
+            zr_lm_class(&of[t], handle->trains) != kind)
             continue;
         handle->flat_param = unit->flat_param_count;
         handle->tensor = flat_param->tensor_count++;
@@ -135,7 +138,7 @@ static void tiles_add(zr_unit_storage *unit, const char *prefix, const zr_unit_t
                                    .first = i * handle->step,
                                    .size = size};
         unit->flat_params[unit->flat_param_count++] =
-            (zero_flat_param_desc){.kind = flat_param_class(handle->trains),
+            (zero_flat_param_desc){.kind = zr_lm_class(of, handle->trains),
                                    .tensor_count = 1,
                                    .tensors = tensor,
                                    .streamed = 1};
@@ -149,8 +152,9 @@ static zero_status lay_out_unit(const zr_lm_storage *s, zr_unit_storage *unit, c
     ZERO_TRY(unit_reserve(unit, of, count, error));
     handles_begin(s, unit, prefix, of, count);
     for (int group = 0; group < ZR_LM_GROUPS; group++) {
-        flat_param_add(unit, of, count, group, true);
-        flat_param_add(unit, of, count, group, false);
+        flat_param_add(unit, of, count, group, ZERO_TRAINABLE);
+        flat_param_add(unit, of, count, group, ZERO_FROZEN);
+        flat_param_add(unit, of, count, group, ZERO_CODES);
     }
     for (int t = 0; t < count; t++)
         if (unit->hyper.tensor[t].tiles > 1)

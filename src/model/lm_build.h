@@ -14,7 +14,8 @@
 //                     of weights in the order of forward
 // In a tensor rank's part of a model (lm_cut.c) the tensors that are not cut come first, as above;
 // then there is a flat parameter for each slice that the rank holds, and one for each head of keys
-// and values that slices share; frozen tensors have flat parameters of their own after each.
+// and values that slices share; frozen tensors have flat parameters of their own after each, and so
+// have quantised ones.
 #ifndef ZR_MODEL_LM_BUILD_H
 #define ZR_MODEL_LM_BUILD_H
 
@@ -23,8 +24,19 @@
 #include "model/tensor_handle.h"
 
 // A unit's tensors by number: those of its table first. The adapter of weight t (model/lora.h) has
-// the numbers t + ZR_LM_LORA_A and t + ZR_LM_LORA_B.
-enum { ZR_LM_LORA_A = 20, ZR_LM_LORA_B = 40, ZR_LM_TENSORS = 60 };
+// the numbers t + ZR_LM_LORA_A and t + ZR_LM_LORA_B. If the weight is quantised, t has its codes,
+// t + ZR_LM_SCALES its scales, and t + ZR_LM_SHARED what these share.
+enum {
+    ZR_LM_LORA_A = 20,
+    ZR_LM_LORA_B = 40,
+    ZR_LM_SCALES = 60,
+    ZR_LM_SHARED = 80,
+    ZR_LM_TENSORS = 100
+};
+
+// What takes the place of ".weight" in the names of a quantised weight's tensors.
+#define ZR_WEIGHT_SCALES ".weight.absmax"
+#define ZR_WEIGHT_SHARED ".weight.nested_absmax"
 
 // The tensors of the embedding (the first two) and of the head (all except ZR_LM_POSITIONS), if the
 // model has them.
@@ -43,6 +55,7 @@ typedef struct zr_unit_tensor { // of a configuration
     zero_tensor_desc desc; // its name without the layer's; dims 0 if this model has no such tensor
     const char *ending;    // takes the place of ".weight" at the end of the name; NULL: none
     bool frozen;           // it keeps its value, because the model has adapters
+    bool codes;            // its elements are bytes, and it is frozen (ZERO_CODES)
     int group;             // 0 or 1: the tensors of a group share a flat parameter
     zr_lm_split split;
     int tile_axis; // the axis of a weight's outputs
@@ -85,6 +98,8 @@ typedef struct zr_lm_ops { // from layers/
     const zero_unit_ops *embedding, *block, *head;
 } zr_lm_ops;
 
+// Returns the class of a tensor, of which all tensors of a flat parameter are.
+zero_class zr_lm_class(const zr_unit_tensor *tensor, bool trains);
 int64_t zr_tile_step(int64_t size, int64_t tiles); // size of a tile of a dimension cut into `tiles`
 // Describe the model of a configuration without building it.
 const char *zr_lm_name(const zr_lm_config *config);

@@ -39,7 +39,7 @@ static zero_status reserve_cut_unit(cutting *c, zero_error *error)
 {
     zr_unit_storage *to = c->to;
     size_t here = (size_t)zr_slices_here(&c->slices), tensors = (size_t)c->count * (here + 1),
-           flat_params = 2 * (ZR_LM_GROUPS + 2 * here);
+           flat_params = 3 * (ZR_LM_GROUPS + 2 * here);
     to->names = zr_alloc(tensors * sizeof *to->names, error);
     to->tensors = zr_alloc(tensors * sizeof *to->tensors, error);
     to->flat_params = zr_alloc(flat_params * sizeof *to->flat_params, error);
@@ -49,12 +49,11 @@ static zero_status reserve_cut_unit(cutting *c, zero_error *error)
 }
 
 // Begins a flat parameter. It counts only once a tensor is added.
-static zero_flat_param_desc *flat_param_begin(cutting *c, bool trains)
+static zero_flat_param_desc *flat_param_begin(cutting *c, zero_class kind)
 {
     zr_unit_storage *to = c->to;
     zero_flat_param_desc *flat_param = &to->flat_params[to->flat_param_count];
-    *flat_param = (zero_flat_param_desc){.kind = trains ? ZERO_TRAINABLE : ZERO_FROZEN,
-                                         .tensors = &to->tensors[to->tensor_count]};
+    *flat_param = (zero_flat_param_desc){.kind = kind, .tensors = &to->tensors[to->tensor_count]};
     return flat_param;
 }
 
@@ -95,13 +94,18 @@ static zero_tensor_desc describe_tensor_slice(cutting *c, int t, int cut)
     return desc;
 }
 
-static void add_whole_tensors(cutting *c, int group, bool trains)
+static zero_class class_of(const cutting *c, int t)
 {
-    flat_param_begin(c, trains);
+    return zr_lm_class(&c->of[t], c->from->hyper.tensor[t].trains);
+}
+
+static void add_whole_tensors(cutting *c, int group, zero_class kind)
+{
+    flat_param_begin(c, kind);
     for (int t = 0; t < c->count; t++) {
         zero_tensor_desc desc = c->of[t].desc;
         if (!has_tensor(c, t) || tensor_is_cut(c, t) || c->of[t].group != group ||
-            c->from->hyper.tensor[t].trains != trains)
+            class_of(c, t) != kind)
             continue;
         desc.name = c->from->names[t];
         c->to->hyper.tensor[t] = tensor_add(c, t, &desc);
@@ -111,14 +115,13 @@ static void add_whole_tensors(cutting *c, int group, bool trains)
 
 // Adds part `cut` of all tensors that are cut into `cuts` parts. Local slices [first, end) share
 // this part.
-static void add_cut_tensors(cutting *c, int cuts, int cut, int first, int end, bool trains)
+static void add_cut_tensors(cutting *c, int cuts, int cut, int first, int end, zero_class kind)
 {
-    zero_flat_param_desc *flat_param = flat_param_begin(c, trains);
+    zero_flat_param_desc *flat_param = flat_param_begin(c, kind);
     int sharing = c->slices.ranks / cuts;
     flat_param->replicas = ZR_MAX(sharing, 1);
     for (int t = 0; t < c->count; t++) {
-        if (!tensor_is_cut(c, t) || cuts_of_tensor(c, t) != cuts ||
-            c->from->hyper.tensor[t].trains != trains)
+        if (!tensor_is_cut(c, t) || cuts_of_tensor(c, t) != cuts || class_of(c, t) != kind)
             continue;
         const zero_tensor_desc desc = describe_tensor_slice(c, t, cut);
         const zr_tensor_handle handle = tensor_add(c, t, &desc);
@@ -135,8 +138,9 @@ static void add_slices(cutting *c, int cuts)
     for (int i = 0, end; i < here; i = end) {
         int cut = (first + i) / each;
         end = ZR_MIN((cut + 1) * each - first, here);
-        add_cut_tensors(c, cuts, cut, i, end, true);
-        add_cut_tensors(c, cuts, cut, i, end, false);
+        add_cut_tensors(c, cuts, cut, i, end, ZERO_TRAINABLE);
+        add_cut_tensors(c, cuts, cut, i, end, ZERO_FROZEN);
+        add_cut_tensors(c, cuts, cut, i, end, ZERO_CODES);
     }
 }
 
@@ -147,8 +151,9 @@ static zero_status cut_unit(cutting *c, zero_unit *unit, zero_error *error)
     for (int t = 0; t < ZR_LM_TENSORS; t++)
         to->hyper.tensor[t] = (zr_tensor_handle){.flat_param = -1};
     for (int group = 0; group < ZR_LM_GROUPS; group++) {
-        add_whole_tensors(c, group, true);
-        add_whole_tensors(c, group, false);
+        add_whole_tensors(c, group, ZERO_TRAINABLE);
+        add_whole_tensors(c, group, ZERO_FROZEN);
+        add_whole_tensors(c, group, ZERO_CODES);
     }
     for (int i = 0; i < zr_slices_here(&c->slices); i++)
         memcpy(to->hyper.sliced[i], to->hyper.tensor, sizeof to->hyper.tensor);

@@ -129,6 +129,50 @@ static void design_adapters(const designing *d, const zr_lm_tensors *of, const z
             design_adapter(d, t, &of->block[t], lora->rank, design);
 }
 
+// Makes a tensor of bytes, of which each stands for a number of parameters.
+static zr_unit_tensor bytes_of(const zr_unit_tensor *weight, int64_t rows, int64_t columns,
+                               float parameters)
+{
+    zr_unit_tensor bytes = *weight;
+    bytes.codes = bytes.frozen = true;
+    bytes.desc.shape[0] = rows;
+    bytes.desc.shape[1] = columns;
+    bytes.desc.init = ZERO_INIT_CONSTANT;
+    bytes.desc.init_value = parameters;
+    return bytes;
+}
+
+// Replaces a weight by its codes, scales, and what these share. Codes and scales are cut where the
+// weight is; the scale of a row in int8 is whole where rows are cut.
+static void quantise(zr_weight_format format, int t, zr_lm_design *design)
+{
+    zr_unit_tensor *weight = &design->block[t], *scales = &design->block[t + ZR_LM_SCALES],
+                   *shared = &design->block[t + ZR_LM_SHARED];
+    int64_t out = weight->desc.shape[0], in = weight->desc.shape[1],
+            codes = zr_weight_code_bytes(format, in),
+            of_all = zr_weight_shared_bytes(format, out, in);
+    *scales = bytes_of(weight, out, zr_weight_scale_bytes(format, in), 0);
+    scales->ending = ZR_WEIGHT_SCALES;
+    if (format == ZR_WEIGHT_INT8 && scales->desc.tp_axis == 1)
+        scales->desc.tp_axis = -1;
+    if (of_all) {
+        *shared = bytes_of(weight, 1, of_all, 0);
+        shared->ending = ZR_WEIGHT_SHARED;
+        shared->desc.tp_axis = -1;
+        shared->desc.tp_parts = 1;
+    }
+    *weight = bytes_of(weight, out, codes, (float)in / (float)codes);
+}
+
+static void quantise_weights(const zr_lm_config *config, zr_lm_design *design)
+{
+    uint32_t weights = zr_lora_all_targets(config);
+    design->tensor_count = ZR_LM_TENSORS;
+    for (int t = 0; t < ZR_LM_LORA_A; t++)
+        if (weights >> t & 1)
+            quantise(config->base, t, design);
+}
+
 // The table and what else a unit at an end has are flat parameters of their own.
 static zr_unit_tensor table_of(const designing *d, const char *name)
 {
@@ -167,5 +211,7 @@ zr_lm_design zr_lm_design_of_config(const zr_lm_config *config)
             design.block[t] = tensor_of(&d, &of->block[t]);
     if (config->lora.rank)
         design_adapters(&d, of, &config->lora, &design);
+    if (config->base)
+        quantise_weights(config, &design);
     return design;
 }

@@ -114,6 +114,21 @@ static zero_status check_slice_count(const cut *c, zero_error *error)
     return ZERO_OK;
 }
 
+// Checks that slices of weights that are cut by their inputs begin and end with a block of codes.
+static zero_status check_blocks(const zr_lm_config *config, const cut *c, zero_error *error)
+{
+    const zr_lm_shape *shape = &c->shape;
+    const int64_t inputs[] = {shape->heads * shape->head_dim, shape->inner};
+    for (int i = 0; i < ZR_COUNT(inputs) && config->base == ZR_WEIGHT_NF4; i++)
+        if (inputs[i] / c->slices->count % ZR_NF4_BLOCK)
+            return zr_fail(error, ZERO_ERR_CONFIG,
+                           "%s has a linear of %lld inputs, of which %s leaves %lld to a slice: a "
+                           "base in nf4 has blocks of %d inputs, which cannot be cut",
+                           c->model, (long long)inputs[i], c->option,
+                           (long long)(inputs[i] / c->slices->count), ZR_NF4_BLOCK);
+    return ZERO_OK;
+}
+
 zero_status zr_slices_check(const zr_lm_config *config, const zr_lm_slices *slices,
                             const zr_slices_message *message, zero_error *error)
 {
@@ -133,6 +148,7 @@ zero_status zr_slices_check(const zr_lm_config *config, const zr_lm_slices *slic
                        "of them",
                        c.model, c.option);
     ZERO_TRY(check_slice_count(&c, error));
+    ZERO_TRY(check_blocks(config, &c, error));
     if (zr_slices_here(slices) > ZR_MOST_LOCAL_SLICES)
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s: %d slices of %s on %d tensor rank%s: a rank computes at most %d of "

@@ -114,6 +114,32 @@ void zr_model_json_refuse(zr_model_json *file, const char *key, const char *why)
                                file->path, key, why);
 }
 
+static bool has_text(const json_t *object, const char *key, const char *text)
+{
+    const char *found = json_string_value(json_object_get(object, key));
+    return found && !strcmp(found, text);
+}
+
+void zr_model_json_read_base(zr_model_json *file, zr_weight_format *out)
+{
+    static const char key[] = "quantization_config";
+    const json_t *how = zr_model_json_get(file, key);
+    bool ours = has_text(how, "quant_method", "bitsandbytes"),
+         four = json_is_true(json_object_get(how, "load_in_4bit")),
+         nested = json_is_true(json_object_get(how, "bnb_4bit_use_double_quant"));
+    *out = ZR_WEIGHT_PLAIN;
+    if (!how)
+        return;
+    if (ours && four && nested && has_text(how, "bnb_4bit_quant_type", "nf4"))
+        *out = ZR_WEIGHT_NF4;
+    else if (ours && !four && json_is_true(json_object_get(how, "load_in_8bit")))
+        *out = ZR_WEIGHT_INT8;
+    else
+        zr_model_json_refuse(file, key,
+                             "of quantised weights, bitsandbytes' int8, and its nf4 with double "
+                             "quantisation, can be read");
+}
+
 void zr_model_json_tokens(zr_model_json *file, const char *key, zr_token_ids *out)
 {
     const json_t *found = json_object_get(file->at, key);

@@ -40,14 +40,24 @@ int64_t zr_flat_param_desc_elements(const zero_flat_param_desc *flat_param)
     return elements;
 }
 
+int64_t zr_tensor_parameters(zero_class kind, const zero_tensor_desc *tensor)
+{
+    int64_t elements = zr_tensor_desc_elements(tensor);
+    return kind == ZERO_BUFFER  ? 0
+           : kind == ZERO_CODES ? (int64_t)((double)elements * tensor->init_value)
+                                : elements;
+}
+
 int64_t zr_model_parameters(const zero_model *model)
 {
-    int64_t elements = 0;
+    int64_t parameters = 0;
     for (int u = 0; u < model->unit_count; u++)
-        for (int p = 0; p < model->units[u].flat_param_count; p++)
-            if (model->units[u].flat_params[p].kind != ZERO_BUFFER)
-                elements += zr_flat_param_desc_elements(&model->units[u].flat_params[p]);
-    return elements;
+        for (int p = 0; p < model->units[u].flat_param_count; p++) {
+            const zero_flat_param_desc *of = &model->units[u].flat_params[p];
+            for (int t = 0; t < of->tensor_count; t++)
+                parameters += zr_tensor_parameters(of->kind, &of->tensors[t]);
+        }
+    return parameters;
 }
 
 // Returns whether the dimension may be 0, because other ranks hold all of the tensor.
@@ -166,14 +176,14 @@ static zero_status borrowed_check(const zero_model *model, int index, zero_error
 static zero_status flat_param_check(const zero_unit *unit, int index, zero_error *error)
 {
     const zero_flat_param_desc *flat_param = &unit->flat_params[index];
-    if (flat_param->kind < ZERO_TRAINABLE || flat_param->kind > ZERO_BUFFER)
+    if (flat_param->kind < ZERO_TRAINABLE || flat_param->kind > ZERO_CODES)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "flat parameter %d of unit \"%s\" is of no known class (%d)", index,
                        unit->name, (int)flat_param->kind);
     if (flat_param->tensor_count < 1 || !flat_param->tensors)
         return zr_fail(error, ZERO_ERR_USAGE, "flat parameter %d of unit \"%s\" has no tensors",
                        index, unit->name);
-    if (flat_param->streamed && (flat_param->kind == ZERO_BUFFER || flat_param->tensor_count != 1))
+    if (flat_param->streamed && (flat_param->kind >= ZERO_BUFFER || flat_param->tensor_count != 1))
         return zr_fail(error, ZERO_ERR_USAGE,
                        "flat parameter %d of unit \"%s\" is streamed: it must be one trainable or "
                        "frozen tensor",

@@ -46,7 +46,15 @@ int64_t zr_flat_param_desc_elements(
     const zero_flat_param_desc *flat_param); // of its tensors, without padding
 // Returns how many matrices lie next to each other along the tensor's axis, at least 1.
 int64_t zr_tensor_parts(const zero_tensor_desc *tensor);
-// Counts trainable and frozen elements, without padding.
+// Returns the type in which units read flat parameters of a class. Buffers stay in fp32, because
+// running statistics would stop moving in 16 bits.
+static inline zero_dtype zr_class_dtype(zero_class kind, zero_dtype parameters)
+{
+    return kind == ZERO_BUFFER ? ZERO_F32 : kind == ZERO_CODES ? ZERO_U8 : parameters;
+}
+// Returns for how many parameters the elements of a tensor stand: 0 in a buffer.
+int64_t zr_tensor_parameters(zero_class kind, const zero_tensor_desc *tensor);
+// Counts trainable and frozen parameters, without padding.
 int64_t zr_model_parameters(const zero_model *model);
 
 // Returns ZERO_ERR_USAGE for a model that breaks the rules of the interface: names not unique,

@@ -30,10 +30,8 @@ static int64_t owned_parameters(const zr_plan *plan, int unit)
     int64_t parameters = 0;
     for (int p = 0; p < plan->flat_param_count; p++) {
         const zr_flat_param *flat_param = &plan->flat_params[p];
-        if (flat_param->ref.unit != unit || flat_param->kind == ZERO_BUFFER)
-            continue;
-        for (int t = 0; t < flat_param->tensor_count; t++)
-            parameters += flat_param->tensors[t].count;
+        for (int t = 0; t < flat_param->tensor_count && flat_param->ref.unit == unit; t++)
+            parameters += zr_plan_tensor_parameters(flat_param, &flat_param->tensors[t]);
     }
     return parameters;
 }

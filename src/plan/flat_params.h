@@ -88,6 +88,9 @@ static inline int64_t zr_shard_elems(int64_t elems, int ranks)
     return ZR_ROUND_UP((elems + ranks - 1) / ranks, ZR_CHUNK);
 }
 
+// Returns for how many parameters a tensor's elements stand; partition.c.
+int64_t zr_plan_tensor_parameters(const zr_flat_param *flat_param, const zr_plan_tensor *tensor);
+
 // Return the bytes of one shard of a flat parameter's parameters, and of its contributions.
 static inline int64_t zr_flat_param_shard_bytes(const zr_flat_param *flat_param)
 {

@@ -8,6 +8,11 @@
 
 #include <stdio.h>
 
+int64_t zr_plan_tensor_parameters(const zr_flat_param *flat_param, const zr_plan_tensor *tensor)
+{
+    return zr_tensor_parameters(flat_param->kind, tensor->desc);
+}
+
 static int flat_param_number(const zr_plan *plan, zero_flat_param_ref ref)
 {
     int number = ref.flat_param;
@@ -39,13 +44,12 @@ static zero_status lay_tensors(zr_plan *plan, zr_flat_param *flat_param,
     return ZERO_OK;
 }
 
-// Chooses the types of a flat parameter. Buffers stay in fp32, because running statistics would
-// stop moving in 16 bits.
+// Chooses the types of a flat parameter.
 static void choose_types(const zr_plan *plan, zr_flat_param *flat_param)
 {
     const zr_precision *precision = &plan->settings.precision;
     bool buffer = flat_param->kind == ZERO_BUFFER;
-    flat_param->dtype = buffer ? ZERO_F32 : precision->parameters;
+    flat_param->dtype = zr_class_dtype(flat_param->kind, precision->parameters);
     flat_param->gradient_dtype = buffer ? ZERO_F32 : precision->gradients;
     flat_param->accumulator_dtype = buffer ? ZERO_F32 : precision->accumulator;
 }

@@ -27,7 +27,7 @@ static int64_t padded_elems(const counting *c, const zero_flat_param_desc *flat_
 static int64_t parameter_bytes(const counting *c, const zero_flat_param_desc *flat_param)
 {
     bool buffer = flat_param->kind == ZERO_BUFFER;
-    zero_dtype dtype = buffer ? ZERO_F32 : c->settings->precision.parameters;
+    zero_dtype dtype = zr_class_dtype(flat_param->kind, c->settings->precision.parameters);
     bool away = !buffer && c->settings->tiering.parameters == ZERO_TIER_nvme;
     int64_t bytes = padded_elems(c, flat_param) * (int64_t)zero_dtype_bytes(dtype);
     if (!c->traits->shards_parameters)

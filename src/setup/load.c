@@ -4,6 +4,7 @@
 #include "layers/layers.h"
 #include "setup/defaults.h"
 #include "setup/initialize.h"
+#include "setup/model_lora.h"
 #include "setup/model_part.h"
 #include "setup/resolve.h"
 #include <zero/weights.h>
@@ -35,7 +36,7 @@ static zero_status read_model_and_tokenizer(const zr_load_options *options, zr_l
     return zr_load_check_tokens(of, out->tokenizer, out->shape.vocab, error);
 }
 
-enum { MOST_FLAGS = 3, NUMBER_BYTES = 24 };
+enum { MOST_FLAGS = 4, NUMBER_BYTES = 24 };
 
 typedef struct load_flags {
     zero_override at[MOST_FLAGS];
@@ -58,6 +59,8 @@ static void find_flags(const zr_load_options *options, load_flags *out)
     *out = (load_flags){0};
     if (dtype)
         out->at[out->count++] = (zero_override){"libzero.dtype", dtype, "--dtype"};
+    if (options->base)
+        out->at[out->count++] = (zero_override){"libzero.base", options->base, "--base"};
     add_budget(out, "libzero.device_memory", options->device_memory, "--device-memory");
     add_budget(out, "libzero.host_memory", options->host_memory, "--host-memory");
 }
@@ -91,6 +94,7 @@ zero_status zr_load_shape(const zero_comm *comm, const zr_load_options *options,
     ZERO_TRY(resolve_inference_config(comm, options, out, error));
     ZERO_TRY(zr_model_part_check(&out->model_config, options->directory, out->config, error));
     zr_model_tiles_apply(out->config, &out->model_config);
+    ZERO_TRY(zr_model_base_apply(out->config, &out->model_config, error));
     return zr_lm_create(&out->model_config, &out->model, error);
 }
 

@@ -24,6 +24,7 @@ typedef struct zr_load_options {
     const char *adapter;     // what zr_adapter_directory has found; NULL: none
     const char *config_path; // a training's or another; NULL: all parameters on the device
     const char *dtype;       // NULL: the configuration's, or fp32
+    const char *base;        // "nf4" or "int8" (libzero.base); NULL: the configuration's
     // Bytes of a rank, bytes of a machine; 0: the configuration's.
     int64_t device_memory, host_memory;
     int threads;
@@ -37,7 +38,7 @@ typedef struct zr_load_options {
 
 // What zero_eval_options and zero_generate_options both have, under the same names.
 #define ZR_LOAD_OPTIONS(options)                                                                   \
-    .config_path = (options)->config_path, .dtype = (options)->dtype,                              \
+    .config_path = (options)->config_path, .dtype = (options)->dtype, .base = (options)->base,     \
     .device_memory = (options)->device_memory, .host_memory = (options)->host_memory,              \
     .threads = (options)->threads, .backend = (options)->backend,                                  \
     .ignore_unused = (options)->ignore_unused, .logger = (options)->logger

@@ -101,12 +101,37 @@ static bool is_same(const zr_lora *a, const zr_lora *b)
     return zr_lora_computes_same(a, b) && a->dropout == b->dropout;
 }
 
+zero_status zr_model_base_apply(const zr_config *config, zr_lm_config *model, zero_error *error)
+{
+    zr_weight_format asked = (zr_weight_format)config->base;
+    if (asked && model->base && model->base != asked)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s: " ZR_BASE_KEY " is %s, but the model's files have their weights in %s",
+                       config->name, zr_weight_format_name(asked),
+                       zr_weight_format_name(model->base));
+    model->base = asked ? asked : model->base;
+    return ZERO_OK;
+}
+
+zero_status zr_model_base_check(const zr_lm_config *model, const char *name, zero_error *error)
+{
+    if (!model->base || model->lora.rank)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_CONFIG,
+                   "%s: weights in %s do not train: --lora r=16 (" ZR_LORA_KEY ") trains adapters "
+                   "of them",
+                   name, zr_weight_format_name(model->base));
+}
+
 zero_status zr_model_lora_apply(const zr_config *config, zr_lm_config *model, bool *changed,
                                 zero_error *error)
 {
     const zr_lora before = model->lora;
+    const zr_weight_format base = model->base;
     ZERO_TRY(zr_model_lora_read(config, model, &model->lora, error));
-    *changed = !is_same(&before, &model->lora);
+    ZERO_TRY(zr_model_base_apply(config, model, error));
+    ZERO_TRY(zr_model_base_check(model, config->name, error));
+    *changed = !is_same(&before, &model->lora) || base != model->base;
     return ZERO_OK;
 }
 
@@ -126,6 +151,12 @@ zero_status zr_model_lora_check(const zr_config *config, const zero_model *model
     if (ours)
         ZERO_TRY(zr_model_lora_read(config, ours, &wanted, error));
     bool asked = ours ? wanted.rank > 0 : is_asked(config);
+    if (config->base && (!ours || (int)ours->base != config->base))
+        return zr_fail(
+            error, ZERO_ERR_CONFIG,
+            "%s: " ZR_BASE_KEY " asks for weights in %s, which the model \"%s\" does not "
+            "have: a program makes them by zero_lora_create_on",
+            config->name, zr_weight_format_name((zr_weight_format)config->base), model->name);
     if (!asked || (ours && is_same(&wanted, &ours->lora)))
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_CONFIG,
@@ -136,6 +167,12 @@ zero_status zr_model_lora_check(const zr_config *config, const zero_model *model
 
 zero_status zero_lora_create(const zero_model *model, const char *adapters, zero_model **out,
                              zero_error *error)
+{
+    return zero_lora_create_on(model, NULL, adapters, out, error);
+}
+
+zero_status zero_lora_create_on(const zero_model *model, const char *base, const char *adapters,
+                                zero_model **out, zero_error *error)
 {
     ZR_NEED(error, model);
     ZR_NEED(error, adapters);
@@ -148,6 +185,9 @@ zero_status zero_lora_create(const zero_model *model, const char *adapters, zero
             "stand next to the linear layers of these",
             model->name);
     zr_lm_config config = *ours;
+    if (base && !zr_weight_format_find(base, &config.base))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_lora_create_on: the base \"%s\" is unknown: nf4 or int8", base);
     ZERO_TRY(zr_lora_parse(adapters, "zero_lora_create", ours, &config.lora, error));
     return zr_lm_create(&config, out, error);
 }

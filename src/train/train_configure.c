@@ -85,11 +85,13 @@ static zero_status read_lora(zr_train_asked *asked, const zr_config *config, zer
     const zero_train_options *options = asked->options;
     zr_lm_config model;
     bool unused;
-    if (!zr_config_has_value(config, ZR_LORA_KEY))
+    if (!zr_config_has_value(config, ZR_LORA_KEY) && !config->base)
         return ZERO_OK;
     ZERO_TRY(options->new_spec ? zr_lm_parse_spec(options->new_spec, &model, &unused, error)
                                : zr_lm_config_read_in(options->model_dir, &model, error));
-    ZERO_TRY(zr_model_lora_read(config, &model, &asked->lora, error));
+    ZERO_TRY(zr_model_lora_apply(config, &model, &unused, error));
+    asked->lora = model.lora;
+    asked->base = model.base;
     if (asked->lora.rank && options->new_spec && !options->dry_run)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "--lora adapts a model that is there: --model names it, and --new %s would "

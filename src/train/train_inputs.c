@@ -5,6 +5,7 @@
 #include "model/architecture.h"
 #include "setup/input_fingerprints.h"
 #include "setup/model_choice.h"
+#include "setup/model_lora.h"
 #include "train/training.h"
 
 #include <stdio.h>
@@ -50,10 +51,14 @@ static zero_status read_train_shape(zr_train *train, zero_error *error)
     zero_status status = zr_model_choice_read(&question, &found, error);
     train->subject.model_config = found.model;
     train->subject.model_config.lora = train->asked.lora;
+    if (train->asked.base)
+        train->subject.model_config.base = train->asked.base;
     train->subject.shape = found.shape;
     train->subject.parameters = found.parameters;
     train->resolved.seq = found.seq;
     zr_model_choice_free(&found);
+    if (status == ZERO_OK)
+        status = zr_model_base_check(&train->subject.model_config, question.model, error);
     return status == ZERO_OK ? read_tokens(train, error) : status;
 }
 

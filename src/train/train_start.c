@@ -96,8 +96,10 @@ static void describe_adapters(const zr_train_subject *subject, char *out, size_t
     if (!config->lora.rank)
         return;
     zr_lora_write(&config->lora, config, adapters, sizeof adapters);
-    snprintf(out, size, "; adapters %s: %.3f M parameters train", adapters,
-             (double)(zr_lm_parameters(config) - subject->parameters) / 1e6);
+    const char *base = zr_weight_format_name(config->base);
+    snprintf(out, size, "; adapters %s: %.3f M parameters train%s%s", adapters,
+             (double)(zr_lm_parameters(config) - subject->parameters) / 1e6,
+             base ? ", of a base in " : "", base ? base : "");
 }
 
 void zr_train_describe_model(const zr_train *train)
