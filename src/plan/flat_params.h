@@ -1,8 +1,8 @@
 // Flat parameters, tensors and shards: the partition (contract 1), and where a flat parameter lies
 // in each vector.
 //
-// A flat parameter is cut into N equal shards of a multiple of ZR_CHUNK elements; rank r owns shard
-// r of every flat parameter. Tensors start at multiples of ZR_TENSOR_ALIGN elements:
+// A flat parameter is cut into N equal shards of a multiple of ZR_CHUNK elements (twice that, if
+// they are bytes); rank r owns shard r of every flat parameter. Tensors start at multiples of ZR_TENSOR_ALIGN elements:
 //
 //   flat parameter   [ tensor 0 |gap| tensor 1 |gap| ...            | padding ]
 //                    [     shard 0      |     shard 1      |     shard 2      ]
@@ -82,10 +82,17 @@ typedef struct zr_flat_param {
     int64_t parked_first;
 } zr_flat_param;
 
-// Returns the elements of each of `ranks` shards of `elems` elements.
-static inline int64_t zr_shard_elems(int64_t elems, int ranks)
+// Returns the elements of which shards and their slices are multiples: at least 4,096 bytes, in
+// which devices read and write.
+static inline int64_t zr_chunk_elems(zero_class kind)
 {
-    return ZR_ROUND_UP((elems + ranks - 1) / ranks, ZR_CHUNK);
+    return kind == ZERO_CODES ? 2 * ZR_CHUNK : ZR_CHUNK;
+}
+
+// Returns the elements of each of `ranks` shards of `elems` elements.
+static inline int64_t zr_shard_elems(zero_class kind, int64_t elems, int ranks)
+{
+    return ZR_ROUND_UP((elems + ranks - 1) / ranks, zr_chunk_elems(kind));
 }
 
 // Returns for how many parameters a tensor's elements stand; partition.c.

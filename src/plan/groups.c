@@ -25,13 +25,19 @@ static int64_t group_elem_limit(const zr_plan *plan)
     return limit > 0 ? ZR_MAX(limit / ZR_CHUNK * ZR_CHUNK, ZR_CHUNK) : INT64_MAX / 2;
 }
 
+static int64_t slice_elem_limit(const zr_plan *plan, const zr_flat_param *flat_param)
+{
+    int64_t chunk = zr_chunk_elems(flat_param->kind);
+    return ZR_MAX(group_elem_limit(plan) / chunk * chunk, chunk);
+}
+
 // Where each group has one parameter: returns the next chunk after `first` in which a parameter
 // begins, in the shard of any rank, because all ranks have one plan.
 static int64_t next_tensor_begin(const zr_flat_param *flat_param, int64_t range, int64_t first)
 {
-    int64_t next = range;
+    int64_t next = range, chunk = zr_chunk_elems(flat_param->kind);
     for (int t = 0; t < flat_param->tensor_count; t++) {
-        int64_t begin = flat_param->tensors[t].first % range / ZR_CHUNK * ZR_CHUNK;
+        int64_t begin = flat_param->tensors[t].first % range / chunk * chunk;
         next = begin > first ? ZR_MIN(next, begin) : next;
     }
     return next;
@@ -71,7 +77,7 @@ static void add_shard_slice(zr_plan *plan, int p, int64_t first, int64_t count)
 static void cut_flat_param(zr_plan *plan, int p)
 {
     zr_flat_param *flat_param = &plan->flat_params[p];
-    int64_t range = range_elems(plan, flat_param), limit = group_elem_limit(plan);
+    int64_t range = range_elems(plan, flat_param), limit = slice_elem_limit(plan, flat_param);
     bool alone = plan->settings.tiering.sub_group == ZR_EACH_PARAMETER;
     flat_param->shard_slice_first = plan->shard_slice_count;
     for (int64_t first = 0, count; first < range; first += count) {
@@ -89,7 +95,9 @@ static int64_t most_shard_slices(const zr_plan *plan)
     bool alone = plan->settings.tiering.sub_group == ZR_EACH_PARAMETER;
     int64_t most = plan->flat_param_count;
     for (int p = 0; p < plan->flat_param_count; p++)
-        most += range_elems(plan, &plan->flat_params[p]) / group_elem_limit(plan) + 1 +
+        most += range_elems(plan, &plan->flat_params[p]) /
+                    slice_elem_limit(plan, &plan->flat_params[p]) +
+                1 +
                 (alone ? plan->flat_params[p].tensor_count : 0);
     return most;
 }

@@ -80,7 +80,7 @@ static zero_tier parameter_tier(const zr_plan *plan, const zr_flat_param *flat_p
 static void place_flat_param(zr_plan *plan, zr_flat_param *flat_param)
 {
     int64_t ranks = plan->ranks;
-    flat_param->shard = zr_shard_elems(flat_param->elems, plan->ranks);
+    flat_param->shard = zr_shard_elems(flat_param->kind, flat_param->elems, plan->ranks);
     flat_param->padded = flat_param->shard * ranks;
     flat_param->full_first = plan->full_bytes;
     flat_param->parameter_tier = parameter_tier(plan, flat_param);

@@ -21,7 +21,7 @@ static int64_t padded_elems(const counting *c, const zero_flat_param_desc *flat_
     for (int t = 0; t < flat_param->tensor_count; t++)
         elems =
             ZR_ROUND_UP(elems, ZR_TENSOR_ALIGN) + zr_tensor_desc_elements(&flat_param->tensors[t]);
-    return zr_shard_elems(elems, c->ranks) * c->ranks;
+    return zr_shard_elems(flat_param->kind, elems, c->ranks) * c->ranks;
 }
 
 static int64_t parameter_bytes(const counting *c, const zero_flat_param_desc *flat_param)
