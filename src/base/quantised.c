@@ -206,7 +206,7 @@ float zr_int8_encode(const float *row, int64_t in, int8_t *codes)
     float largest = 0;
     for (int64_t i = 0; i < in; i++)
         largest = fmaxf(largest, fabsf(zr_f16_to_f32(zr_f32_to_f16(row[i]))));
-    float by = largest > 0 ? 127 / largest : 0;
+    float by = largest > 0 ? 1 / largest * 127 : 0; // as torch divides a number by a tensor
     for (int64_t i = 0; i < in; i++)
         codes[i] = (int8_t)rintf(zr_f16_to_f32(zr_f32_to_f16(row[i])) * by);
     return largest;

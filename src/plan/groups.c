@@ -97,8 +97,7 @@ static int64_t most_shard_slices(const zr_plan *plan)
     for (int p = 0; p < plan->flat_param_count; p++)
         most += range_elems(plan, &plan->flat_params[p]) /
                     slice_elem_limit(plan, &plan->flat_params[p]) +
-                1 +
-                (alone ? plan->flat_params[p].tensor_count : 0);
+                1 + (alone ? plan->flat_params[p].tensor_count : 0);
     return most;
 }
 

@@ -53,6 +53,28 @@ static zr_op product_sloped(operands *o)
     return zr_op_product(&s, o->a, o->b, o->c, o->d);
 }
 
+// Any bytes are codes, and any numbers scales.
+static zr_op quantised_product(operands *o)
+{
+    const zr_product s = {
+        .m = ROWS, .n = WIDTH, .k = WIDTH, .trans_b = true, .format = ZR_WEIGHT_NF4};
+    return zr_op_quantised_product(&s, o->a, o->b, o->c, NULL, o->d);
+}
+
+static zr_op quantised_product_int8(operands *o)
+{
+    const zr_product s = {
+        .m = ROWS, .n = WIDTH, .k = WIDTH, .format = ZR_WEIGHT_INT8, .epilogue = ZR_EPILOGUE_BIAS};
+    return zr_op_quantised_product(&s, o->a, o->b, o->c, o->e, o->d);
+}
+
+static zr_op decode_scales(operands *o)
+{
+    const zr_scale_codes s = {
+        .rows = ROWS, .blocks = 4, .whole_blocks = 4, .parts = 1, .groups = 1};
+    return zr_op_decode_scales(&s, (const uint8_t *)o->a, o->b, o->d);
+}
+
 // The types differ, so that bytes of the one are not taken for bytes of the other.
 static const zr_norm norm = {
     .dtype = ZERO_BF16,
@@ -383,6 +405,7 @@ static const char norm_backward_text[] =
 static const char norm_forward_text[] =
     "r x, r branch, w sum, ra gamma, ra beta, w y, wa mean, wa rstd";
 static const char product_text[] = "r a, r b, ra operand, w d";
+static const char quantised_text[] = "r a, r b, r scales, ra operand, w d";
 static const char backward_text[] =
     "r qkv, r out, ra lse, r dout, w dqkv, wa d_shared, ra starts, ra values, scratch";
 static const char update_text[] =
@@ -397,6 +420,14 @@ const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS] = {
                             HALF *(2 * ELEMS) + 2 * WORD * WIDTH * WIDTH, 2 * WIDTH * WIDTH * ROWS),
                        CASE(product_sloped, product, product_text,
                             WORD *(ELEMS + WIDTH * WIDTH + ELEMS), 2 * ELEMS * WIDTH)},
+    [ZR_OP_quantised_product] = {CASE(quantised_product, product, quantised_text,
+                                      WORD *(ELEMS + WIDTH + ELEMS) + WIDTH * WIDTH / 2,
+                                      2 * ELEMS * WIDTH),
+                                 CASE(quantised_product_int8, product, quantised_text,
+                                      WORD *(ELEMS + WIDTH + ELEMS) + WIDTH * WIDTH,
+                                      2 * ELEMS * WIDTH)},
+    [ZR_OP_decode_scales] = {CASE(decode_scales, element, "r codes, ra shared, w scales",
+                                  (1 + WORD) * 4 * ROWS, 0)},
     [ZR_OP_norm_forward] = {CASE(norm_forward, norm, norm_forward_text, (WORD + HALF) * ELEMS, 0),
                             CASE(residual_norm_forward, norm, norm_forward_text,
                                  2 * (WORD + HALF) * ELEMS, 0),
