@@ -128,6 +128,20 @@ static zero_status refuse_other_adapters(const zero_engine *engine, const char *
                    same ? ": to change it on purpose: --allow-change dropout" : "");
 }
 
+static zero_status refuse_other_base(const zero_engine *engine, const char *directory,
+                                     const json_t *state, zero_error *error)
+{
+    const zr_lm_config *own = zr_lm_config_of(zr_engine_plan(engine)->model);
+    const char *saved = json_string_value(json_object_get(state, "base")),
+               *here = own ? zr_weight_format_name(own->base) : NULL;
+    if (!own || (saved && here ? !strcmp(saved, here) : saved == here))
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_CONFIG,
+                   "the checkpoint \"%s\" is of adapters of a base in %s, this training has one in "
+                   "%s (--base)",
+                   directory, saved ? saved : "plain weights", here ? here : "plain weights");
+}
+
 static zero_status refuse_other_model(const zero_engine *engine, const char *directory,
                                       const json_t *state, zero_error *error)
 {
@@ -186,6 +200,7 @@ zero_status zr_checkpoint_state_read(const zero_engine *engine, const char *dire
     // Promises come first, because the batch that the program chooses depends on them.
     ZERO_TRY(refuse_other_model(engine, directory, state, error));
     ZERO_TRY(refuse_other_adapters(engine, directory, state, error));
+    ZERO_TRY(refuse_other_base(engine, directory, state, error));
     ZERO_TRY(compare_training(engine, directory, state, error));
     const zr_progress saved = read_progress(state);
     bool dynamic = was_scale_dynamic(state, &saved.scale);

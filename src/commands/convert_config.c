@@ -20,8 +20,8 @@ static zero_status read_found_config(const zr_source *source, const char *purpos
     return status;
 }
 
-zero_status zr_convert_config(const zr_source *source, const char *model_dir, const char *purpose,
-                              zr_lm_config *out, zero_error *error)
+static zero_status read_config(const zr_source *source, const char *model_dir, const char *purpose,
+                               zr_lm_config *out, zero_error *error)
 {
     const json_t *own = json_object_get(source->state, "model_config");
     if (model_dir && !zr_source_is_nanogpt(source))
@@ -32,4 +32,16 @@ zero_status zr_convert_config(const zr_source *source, const char *model_dir, co
     }
     return own ? zr_lm_config_unpack(own, source->path, out, error)
                : read_found_config(source, purpose, out, error);
+}
+
+zero_status zr_convert_config(const zr_source *source, const char *model_dir, const char *purpose,
+                              zr_lm_config *out, zero_error *error)
+{
+    ZERO_TRY(read_config(source, model_dir, purpose, out, error));
+    if (!out->base)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                   "the weights of \"%s\" are in %s, which zero train, eval and generate read: %s "
+                   "needs the plain weights of which they were made",
+                   source->path, zr_weight_format_name(out->base), purpose);
 }

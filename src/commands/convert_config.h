@@ -6,7 +6,8 @@
 #include "model/architecture.h"
 
 // Reads it from model_dir or, if that is NULL, from the source or the directory that belongs to it.
-// Returns ZERO_ERR_DATA if there is none; `purpose` ends the message: what needs it.
+// Returns ZERO_ERR_DATA if there is none; `purpose` is for messages: what needs it. Returns
+// ZERO_ERR_UNSUPPORTED for weights in codes.
 zero_status zr_convert_config(const zr_source *source, const char *model_dir, const char *purpose,
                               zr_lm_config *out, zero_error *error);
 
