@@ -48,17 +48,22 @@ int64_t zr_tensor_parameters(zero_class kind, const zero_tensor_desc *tensor)
                                 : elements;
 }
 
-int64_t zr_model_parameters(const zero_model *model)
+static int64_t count_parameters(const zero_model *model, bool trained)
 {
     int64_t parameters = 0;
     for (int u = 0; u < model->unit_count; u++)
         for (int p = 0; p < model->units[u].flat_param_count; p++) {
             const zero_flat_param_desc *of = &model->units[u].flat_params[p];
-            for (int t = 0; t < of->tensor_count; t++)
+            bool counts = !trained || of->kind == ZERO_TRAINABLE;
+            for (int t = 0; t < of->tensor_count && counts; t++)
                 parameters += zr_tensor_parameters(of->kind, &of->tensors[t]);
         }
     return parameters;
 }
+
+int64_t zr_model_parameters(const zero_model *model) { return count_parameters(model, false); }
+
+int64_t zr_model_trained(const zero_model *model) { return count_parameters(model, true); }
 
 // Returns whether the dimension may be 0, because other ranks hold all of the tensor.
 static bool is_empty_tile(const zero_tensor_desc *tensor, int dimension)

@@ -56,6 +56,7 @@ static inline zero_dtype zr_class_dtype(zero_class kind, zero_dtype parameters)
 int64_t zr_tensor_parameters(zero_class kind, const zero_tensor_desc *tensor);
 // Counts trainable and frozen parameters, without padding.
 int64_t zr_model_parameters(const zero_model *model);
+int64_t zr_model_trained(const zero_model *model); // of these, the trainable ones
 
 // Returns ZERO_ERR_USAGE for a model that breaks the rules of the interface: names not unique,
 // borrowed from a later unit, too many flat parameters, empty shapes, `backward` missing, ...

@@ -1,13 +1,19 @@
 #include "predict/run_tasks.h"
 #include "base/dtype.h"
+#include "layers/layers.h"
+#include "model/unit.h"
 
+// States are those of what trains; where a model has adapters, so are the weights.
 int64_t zr_checkpoint_bytes(const zr_plan *plan)
 {
-    int64_t fp32 = plan->parameters * (1 + plan->settings.state_vectors) * (int64_t)sizeof(float);
-    return fp32 +
-           (zr_plan_parameters_lag(plan)
-                ? plan->parameters * (int64_t)zero_dtype_bytes(plan->settings.precision.parameters)
-                : 0);
+    const zero_model *model = plan->model->whole ? plan->model->whole : plan->model;
+    const zr_lm_config *config = zr_lm_config_of(model);
+    int64_t trained = zr_model_trained(model);
+    int64_t weights = config && config->lora.rank ? trained : plan->parameters;
+    int64_t lag = zr_plan_parameters_lag(plan)
+                      ? weights * (int64_t)zero_dtype_bytes(plan->settings.precision.parameters)
+                      : 0;
+    return (weights + trained * plan->settings.state_vectors) * (int64_t)sizeof(float) + lag;
 }
 
 static int64_t parameter_window_bytes(const zr_plan *plan)
