@@ -83,8 +83,9 @@ const cli_option cli_options_reports[] = {
         .differs = {FOR(CONVERT, .standard_text = "the one that adapter_config.json names",
                         .help = "for a GGUF file of an adapter: the base model, whose config.json "
                                 "is read"),
-                    FOR(TRAIN | PLAN, .help = "with --lora: keep the weights that do not train in 4 "
-                                              "or 8 bits, as bitsandbytes does: nf4 or int8")}),
+                    FOR(TRAIN | PLAN,
+                        .help = "with --lora: keep the weights that do not train in 4 or 8 bits, "
+                                "as bitsandbytes does: nf4 or int8")}),
     OPTION(BYTES, SHARD_SIZE, "--shard-size", "BYTES", CONVERT, RANGE(1, INT64_SAFE),
         .standard_text = "5GB",
         .help = "bytes of tensors per file; a larger model becomes several files and an index"),

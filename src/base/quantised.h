@@ -29,7 +29,7 @@ bool zr_weight_format_find(const char *name, zr_weight_format *out);
 int64_t zr_weight_code_bytes(zr_weight_format format, int64_t in);
 int64_t zr_weight_scale_bytes(zr_weight_format format, int64_t in);
 int64_t zr_weight_shared_bytes(zr_weight_format format, int64_t out, int64_t in);
-// Returns the scales of a row of which a product reads one for each block of elements.
+// Returns how many scales a row has: a product reads one for each block of its elements.
 int64_t zr_weight_row_scales(zr_weight_format format, int64_t in);
 
 // Returns the scale of a block.

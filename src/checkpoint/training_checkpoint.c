@@ -109,18 +109,18 @@ static json_t *describe_state(zero_engine *engine)
 {
     const zr_progress now = zr_engine_progress(engine);
     const zr_config *config = zr_engine_config(engine);
-    return json_pack(
-        "{s:I, s:I, s:{s:f, s:I, s:I, s:i}, s:f, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:o*, s:o*, s:o*}",
-        "step", (json_int_t)now.step, "updates", (json_int_t)now.updates, "loss_scale", "scale",
-        now.scale.scale, "iteration", (json_int_t)now.scale.iteration, "last_overflow",
-        (json_int_t)now.scale.last_overflow, "hysteresis", now.scale.hysteresis, "gradient_scale",
-        now.gradient_scale, "seed", (json_int_t)config->seed, "train_batch_size",
-        (json_int_t)config->train_batch, "exact_micro_batch",
-        (json_int_t)zr_exact_micro_batch(config), "optimizer",
-        zr_optimizer_traits_of(config->optimizer.kind)->name, "model",
-        zr_engine_plan(engine)->model->name, "lineage", describe_origin(engine), "config",
-        describe_config(config), "model_config", describe_model(engine), "lora",
-        describe_adapters(engine), "base", describe_base(engine));
+    return json_pack("{s:I, s:I, s:{s:f, s:I, s:I, s:i}, s:f, s:I, s:I, s:I, s:s, s:s, s:o, s:o, "
+                     "s:o*, s:o*, s:o*}",
+                     "step", (json_int_t)now.step, "updates", (json_int_t)now.updates, "loss_scale",
+                     "scale", now.scale.scale, "iteration", (json_int_t)now.scale.iteration,
+                     "last_overflow", (json_int_t)now.scale.last_overflow, "hysteresis",
+                     now.scale.hysteresis, "gradient_scale", now.gradient_scale, "seed",
+                     (json_int_t)config->seed, "train_batch_size", (json_int_t)config->train_batch,
+                     "exact_micro_batch", (json_int_t)zr_exact_micro_batch(config), "optimizer",
+                     zr_optimizer_traits_of(config->optimizer.kind)->name, "model",
+                     zr_engine_plan(engine)->model->name, "lineage", describe_origin(engine),
+                     "config", describe_config(config), "model_config", describe_model(engine),
+                     "lora", describe_adapters(engine), "base", describe_base(engine));
 }
 
 const char *zr_checkpoint_instructions(const json_t *state)

@@ -38,9 +38,9 @@ typedef struct zr_product {
        s->n * (s->epilogue == ZR_EPILOGUE_GELU_BACKWARD ? s->m : 1))                               \
     AT(d, void *, s->add ? ZR_BOTH : ZR_WRITTEN, s->out, s->m * s->n)
 
-// The same where B is a weight in codes, whose rows B has as they lie: b and scales are those of all
-// of its rows. A product widens the part of B that it is about to read, rounded to dtype, so that it
-// has the bits of a product with the weight as it was decoded. Not with trans_a.
+// The same where B is a weight in codes, whose rows B has as they lie: b and scales are those of
+// all of its rows. A product widens the part of B that it is about to read, rounded to dtype, so
+// that it has the bits of a product with the weight as it was decoded. Not with trans_a.
 #define ZR_B_ROWS(s) ((s)->trans_b ? (s)->n : (s)->k)
 #define ZR_B_WIDTH(s) ((s)->trans_b ? (s)->k : (s)->n)
 #define ZR_OPERANDS_quantised_product(AT)                                                          \

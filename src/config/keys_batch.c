@@ -118,9 +118,9 @@ const zr_key zr_keys_batch[] = {
                 "(--lora): text, \"r=16,alpha=32,targets=all-linear,dropout=0.05,rslora\", or an "
                 "object with these keys; null: the model trains"),
     KEY(ENUM, "libzero.base", "auto", FIELD(base), .choices = "auto|nf4|int8",
-        .help = "how the weights of the blocks' linears are kept, which then do not train (--base): "
-                "in bitsandbytes' nf4, 0.52 bytes a weight, or int8 by rows, a byte a weight; auto: "
-                "as their files have them"),
+        .help = "how the weights of the blocks' linears are kept, which then do not train "
+                "(--base): in bitsandbytes' nf4, 0.52 bytes a weight, or int8 by rows, a byte a "
+                "weight; auto: as their files have them"),
     KEY(OBJECT, "libzero.run", "null", .nullable = true,
         .help = "what a run was made with in addition to this file (model, text, windows, steps, "
                 "ranks, threads); written by zero train, read by people"),

@@ -1,6 +1,6 @@
-// Weights in codes (base/quantised.h) out of a set of files: made of plain weights as they are read,
-// in pieces, or read as transformers saves them with bitsandbytes. A weight W of a model, (out, in),
-// has up to three tensors of bytes in a view, whose names are those of the model:
+// Weights in codes (base/quantised.h) out of a set of files: made of plain weights as they are
+// read, in pieces, or read as transformers saves them with bitsandbytes. A weight W of a model,
+// (out, in), has up to three tensors of bytes in a view, whose names are those of the model:
 //
 //   W                 codes
 //   W.absmax          scales

@@ -98,7 +98,7 @@ typedef struct zr_lm_ops { // from layers/
     const zero_unit_ops *embedding, *block, *head;
 } zr_lm_ops;
 
-// Returns the class of a tensor, of which all tensors of a flat parameter are.
+// Returns the class of a tensor. All tensors of a flat parameter are of one class.
 zero_class zr_lm_class(const zr_unit_tensor *tensor, bool trains);
 int64_t zr_tile_step(int64_t size, int64_t tiles); // size of a tile of a dimension cut into `tiles`
 // Describe the model of a configuration without building it.

@@ -129,7 +129,7 @@ static void design_adapters(const designing *d, const zr_lm_tensors *of, const z
             design_adapter(d, t, &of->block[t], lora->rank, design);
 }
 
-// Makes a tensor of bytes, of which each stands for a number of parameters.
+// Makes a tensor of bytes; each stands for a number of parameters.
 static zr_unit_tensor bytes_of(const zr_unit_tensor *weight, int64_t rows, int64_t columns,
                                float parameters)
 {

@@ -31,8 +31,8 @@ void zr_model_json_tokens(zr_model_json *file, const char *key, zr_token_ids *ou
 void zr_model_json_require_bool(zr_model_json *file, const char *key, bool right, bool otherwise);
 void zr_model_json_require_text(zr_model_json *file, const char *key, const char *right,
                                 const char *synonym);
-// Reads "quantization_config": weights that transformers has saved in bitsandbytes' nf4 or int8. Fails
-// with ZERO_ERR_UNSUPPORTED for others.
+// Reads "quantization_config": weights that transformers has saved in bitsandbytes' nf4 or int8.
+// Fails with ZERO_ERR_UNSUPPORTED for others.
 void zr_model_json_read_base(zr_model_json *file, zr_weight_format *out);
 // Fails with ZERO_ERR_UNSUPPORTED if the key is present and not null.
 void zr_model_json_refuse(zr_model_json *file, const char *key, const char *why);

@@ -2,7 +2,8 @@
 // in each vector.
 //
 // A flat parameter is cut into N equal shards of a multiple of ZR_CHUNK elements (twice that, if
-// they are bytes); rank r owns shard r of every flat parameter. Tensors start at multiples of ZR_TENSOR_ALIGN elements:
+// they are bytes); rank r owns shard r of every flat parameter. Tensors start at multiples of
+// ZR_TENSOR_ALIGN elements:
 //
 //   flat parameter   [ tensor 0 |gap| tensor 1 |gap| ...            | padding ]
 //                    [     shard 0      |     shard 1      |     shard 2      ]
@@ -82,8 +83,8 @@ typedef struct zr_flat_param {
     int64_t parked_first;
 } zr_flat_param;
 
-// Returns the elements of which shards and their slices are multiples: at least 4,096 bytes, in
-// which devices read and write.
+// Returns the elements that make a chunk: shards and their slices are multiples of it. It has 4,096
+// bytes or more, in which devices read and write.
 static inline int64_t zr_chunk_elems(zero_class kind)
 {
     return kind == ZERO_CODES ? 2 * ZR_CHUNK : ZR_CHUNK;

@@ -19,7 +19,8 @@ zero_status zr_model_lora_read(const zr_config *config, const zr_lm_config *mode
 zero_status zr_model_base_apply(const zr_config *config, zr_lm_config *model, zero_error *error);
 // Refuses to train weights in codes: only adapters can train then. `name` is for messages.
 zero_status zr_model_base_check(const zr_lm_config *model, const char *name, zero_error *error);
-// Sets model->lora and model->base. *changed: a model that was built from it before has to be built again.
+// Sets model->lora and model->base. *changed: a model that was built from it before has to be built
+// again.
 zero_status zr_model_lora_apply(const zr_config *config, zr_lm_config *model, bool *changed,
                                 zero_error *error);
 // Returns ZERO_ERR_CONFIG if the configuration asks for adapters, or for a base, that the model,

@@ -28,53 +28,6 @@ operands *operands_new(void)
     return o;
 }
 
-static zr_op product(operands *o)
-{
-    const zr_product s = {.m = ROWS, .n = WIDTH, .k = WIDTH, .epilogue = ZR_EPILOGUE_BIAS};
-    return zr_op_product(&s, o->a, o->b, o->c, o->d);
-}
-
-static zr_op product_bf16_added(operands *o)
-{
-    const zr_product s = {.dtype = ZERO_BF16,
-                          .out = ZERO_F32,
-                          .m = WIDTH,
-                          .n = WIDTH,
-                          .k = ROWS,
-                          .trans_a = true,
-                          .add = true};
-    return zr_op_product(&s, o->a, o->b, NULL, o->d);
-}
-
-static zr_op product_sloped(operands *o)
-{
-    const zr_product s = {
-        .m = ROWS, .n = WIDTH, .k = WIDTH, .trans_b = true, .epilogue = ZR_EPILOGUE_GELU_BACKWARD};
-    return zr_op_product(&s, o->a, o->b, o->c, o->d);
-}
-
-// Any bytes are codes, and any numbers scales.
-static zr_op quantised_product(operands *o)
-{
-    const zr_product s = {
-        .m = ROWS, .n = WIDTH, .k = WIDTH, .trans_b = true, .format = ZR_WEIGHT_NF4};
-    return zr_op_quantised_product(&s, o->a, o->b, o->c, NULL, o->d);
-}
-
-static zr_op quantised_product_int8(operands *o)
-{
-    const zr_product s = {
-        .m = ROWS, .n = WIDTH, .k = WIDTH, .format = ZR_WEIGHT_INT8, .epilogue = ZR_EPILOGUE_BIAS};
-    return zr_op_quantised_product(&s, o->a, o->b, o->c, o->e, o->d);
-}
-
-static zr_op decode_scales(operands *o)
-{
-    const zr_scale_codes s = {
-        .rows = ROWS, .blocks = 4, .whole_blocks = 4, .parts = 1, .groups = 1};
-    return zr_op_decode_scales(&s, (const uint8_t *)o->a, o->b, o->d);
-}
-
 // The types differ, so that bytes of the one are not taken for bytes of the other.
 static const zr_norm norm = {
     .dtype = ZERO_BF16,
@@ -414,19 +367,19 @@ static const char subtract_text[] = "ra step, rw master, r direction, w paramete
 static const char embedded_text[] = "ra ids, r d, rwa d_tokens, rwa d_positions";
 
 const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS] = {
-    [ZR_OP_product] = {CASE(product, product, product_text, WORD *(ELEMS + WIDTH * WIDTH + ELEMS),
-                            2 * ELEMS * WIDTH),
-                       CASE(product_bf16_added, product, "r a, r b, ra operand, rw d",
+    [ZR_OP_product] = {CASE(op_case_product, product, product_text,
+                            WORD *(ELEMS + WIDTH * WIDTH + ELEMS), 2 * ELEMS * WIDTH),
+                       CASE(op_case_product_bf16_added, product, "r a, r b, ra operand, rw d",
                             HALF *(2 * ELEMS) + 2 * WORD * WIDTH * WIDTH, 2 * WIDTH * WIDTH * ROWS),
-                       CASE(product_sloped, product, product_text,
+                       CASE(op_case_product_sloped, product, product_text,
                             WORD *(ELEMS + WIDTH * WIDTH + ELEMS), 2 * ELEMS * WIDTH)},
-    [ZR_OP_quantised_product] = {CASE(quantised_product, product, quantised_text,
+    [ZR_OP_quantised_product] = {CASE(op_case_quantised_product, product, quantised_text,
                                       WORD *(ELEMS + WIDTH + ELEMS) + WIDTH * WIDTH / 2,
                                       2 * ELEMS * WIDTH),
-                                 CASE(quantised_product_int8, product, quantised_text,
+                                 CASE(op_case_quantised_product_int8, product, quantised_text,
                                       WORD *(ELEMS + WIDTH + ELEMS) + WIDTH * WIDTH,
                                       2 * ELEMS * WIDTH)},
-    [ZR_OP_decode_scales] = {CASE(decode_scales, element, "r codes, ra shared, w scales",
+    [ZR_OP_decode_scales] = {CASE(op_case_decode_scales, element, "r codes, ra shared, w scales",
                                   (1 + WORD) * 4 * ROWS, 0)},
     [ZR_OP_norm_forward] = {CASE(norm_forward, norm, norm_forward_text, (WORD + HALF) * ELEMS, 0),
                             CASE(residual_norm_forward, norm, norm_forward_text,

@@ -41,6 +41,14 @@ typedef struct op_case {
     int64_t bytes, flops;
 } op_case;
 
+// op_cases_product.c
+zr_op op_case_product(operands *o);
+zr_op op_case_product_bf16_added(operands *o);
+zr_op op_case_product_sloped(operands *o);
+zr_op op_case_quantised_product(operands *o);
+zr_op op_case_quantised_product_int8(operands *o);
+zr_op op_case_decode_scales(operands *o);
+
 extern const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS];
 // Returns the case that follows; NULL: returns the first. Returns NULL after the last.
 const op_case *op_case_next(const op_case *before);
