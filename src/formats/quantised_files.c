@@ -207,16 +207,6 @@ static zero_status check_stored_nf4(const zr_codes *codes, const weight *w, zero
     return check_map(codes, w, ".nested_quant_map", zr_nf4_map, ZR_NF4_MAP, error);
 }
 
-static zero_status check_stored(const zr_codes *codes, const weight *w, zero_error *error)
-{
-    if (w->part == SHARED_OF) // is checked with the scales
-        return ZERO_OK;
-    if (codes->format == ZR_WEIGHT_NF4)
-        return check_stored_nf4(codes, w, error);
-    ZERO_TRY(check_beside(codes, w, w->name, w->stored, "I8", w->out * w->in, error));
-    return check_beside(codes, w, "SCB", find_row_scales(codes, w->name), "F32", w->out, error);
-}
-
 static int64_t bytes_of_row(const zr_codes *codes, const weight *w)
 {
     switch (w->part) {
@@ -226,23 +216,44 @@ static int64_t bytes_of_row(const zr_codes *codes, const weight *w)
     }
 }
 
-zero_status zr_codes_check(zr_codes *codes, const char *directory, const zero_tensor_desc *tensor,
-                           zero_error *error)
+// Checks that a matrix of the files makes as many bytes as the model needs.
+static zero_status check_sizes(const zr_codes *codes, const weight *w, const zr_st_tensor *found,
+                               const zero_tensor_desc *tensor, zero_error *error)
 {
-    const weight w = find_weight(codes, tensor);
-    if (!w.plain && !w.stored)
-        return zr_fail(error, ZERO_ERR_DATA, "%s: the tensor \"%s\" is missing", directory, w.name);
-    if (w.stored)
-        return check_stored(codes, &w, error);
-    int64_t rows = w.part == SHARED_OF ? 1 : w.out, bytes = bytes_of_row(codes, &w);
-    if (w.plain->dims == 2 && rows == tensor->shape[0] && bytes == tensor->shape[1])
+    int64_t rows = w->part == SHARED_OF ? 1 : w->out, bytes = bytes_of_row(codes, w);
+    bool in_blocks = codes->format != ZR_WEIGHT_NF4 || w->in % ZR_NF4_BLOCK == 0;
+    if (found->dims == 2 && in_blocks && rows == tensor->shape[0] && bytes == tensor->shape[1])
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_DATA,
                    "%s: the tensor \"%s\" has %d dimensions, %lld x %lld, of which %s makes %lld x "
                    "%lld bytes; the model needs %lld x %lld",
-                   codes->set->paths[w.plain->file], w.name, w.plain->dims, (long long)w.out,
-                   (long long)w.in, zr_weight_format_name(codes->format), (long long)rows,
+                   codes->set->paths[found->file], w->name, found->dims, (long long)w->out,
+                   (long long)w->in, zr_weight_format_name(codes->format), (long long)rows,
                    (long long)bytes, (long long)tensor->shape[0], (long long)tensor->shape[1]);
+}
+
+static zero_status check_stored(const zr_codes *codes, const weight *w,
+                                const zero_tensor_desc *tensor, zero_error *error)
+{
+    const int64_t word = (int64_t)sizeof(float);
+    if (w->part == SHARED_OF)
+        return check_beside(codes, w, "nested_absmax", find_beside(codes, w->name, SHARED), "F32",
+                            tensor->shape[1] / word - 1, error);
+    if (codes->format == ZR_WEIGHT_NF4)
+        return check_stored_nf4(codes, w, error);
+    ZERO_TRY(check_sizes(codes, w, w->stored, tensor, error));
+    return check_beside(codes, w, "SCB", find_row_scales(codes, w->name), "F32", w->out, error);
+}
+
+zero_status zr_codes_check(zr_codes *codes, const char *directory, const zero_tensor_desc *tensor,
+                           zero_error *error)
+{
+    const weight w = find_weight(codes, tensor);
+    if (w.stored)
+        return check_stored(codes, &w, tensor, error);
+    if (w.plain)
+        return check_sizes(codes, &w, w.plain, tensor, error);
+    return zr_fail(error, ZERO_ERR_DATA, "%s: the tensor \"%s\" is missing", directory, w.name);
 }
 
 // ---- what files have in codes
