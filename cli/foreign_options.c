@@ -108,7 +108,7 @@ static const struct {
     {OPT_LORA, "--lora r=16,alpha=32,targets=q_proj+v_proj,dropout=0.05 says all of it",
      "lora-rank lora-r lora-alpha lora-dropout lora-target-modules lora-modules target-modules "
      "use-peft peft use-rslora"},
-    {OPT_LORA, "a quantised base is not built: --dtype bf16 halves it, and stage 3 divides it",
+    {OPT_LORA, "--base nf4 or int8 keeps what adapters adapt in 4 or 8 bits",
      "qlora load-in-4bit load-in-8bit bits"},
     {OPT_LORA, "weight-decomposed adapters are not built", "dora use-dora"},
     {OPT_LORA,

@@ -104,8 +104,8 @@ grep -qE '^ +0 +1 +1 +3\.95 GB' out.txt || fail "7B in nf4: $(cat out.txt)"
 # What is refused.
 refused 78 'weights in nf4 do not train: --lora' "$ZERO" train --model base/model --base nf4 --data "$TEXT" --steps 2 --out x
 refused 64 'found fp4, expected one of auto, nf4, int8' "$ZERO" eval --model base/model --base fp4 --data some.txt
-refused 69 'weights that lie as (in, out)' "$ZERO" train --new gpt2:layers=2,heads=2,width=64,context=32 --base nf4 --lora r=2 --dry-run --data "$TEXT"
-refused 69 'a linear of 96 inputs' "$ZERO" train --new llama:layers=2,heads=2,width=96,context=32 --base nf4 --lora r=2 --dry-run --data "$TEXT"
+refused 78 'weights that lie as (in, out)' "$ZERO" train --new gpt2:layers=2,heads=2,width=64,context=32 --base nf4 --lora r=2 --dry-run --data "$TEXT"
+refused 78 'a linear of 96 inputs' "$ZERO" train --new llama:layers=2,heads=2,width=96,context=32 --base nf4 --lora r=2 --dry-run --data "$TEXT"
 refused 78 'which cannot be cut' "$ZERO" train --new llama:layers=2,heads=4,width=128,inner=256,context=32 --base nf4 --lora r=2 --dry-run --data "$TEXT" \
     --ranks 4 --tensor 4
 exit 0
