@@ -40,8 +40,6 @@ typedef struct zr_cpu_products { // a way to multiply
 
 #ifdef ZR_CPU_ISA
 extern const zr_cpu_products ZR_CPU_TABLE(zr_cpu_own_products);
-// Products of up to THIN_ROWS rows, for zr_cpu_own_products.
-extern const zr_cpu_products ZR_CPU_TABLE(zr_cpu_thin_products);
 #endif
 
 // oneDNN's products, with their caches in queue->impl, in builds with oneDNN. `otherwise` computes

@@ -351,7 +351,7 @@ static void multiply_cells(const void *job_, int64_t first, int64_t last, int wo
 
 static bool is_thin(const zr_product *product)
 {
-    return product->m <= THIN_ROWS && !product->format;
+    return product->m <= THIN_ROWS && (!product->format || product->trans_b);
 }
 
 static size_t cpu_product_scratch(zr_queue *queue, const zr_product *product)
@@ -362,7 +362,7 @@ static size_t cpu_product_scratch(zr_queue *queue, const zr_product *product)
     few.m = ZR_MIN(product->m, FEW_ROWS);
     cut some = cut_largest(&few), most = cut_largest(product);
     few.m = ZR_MIN(product->m, THIN_ROWS);
-    size_t least = ZR_CPU_TABLE(zr_cpu_thin_products).scratch(queue, &few);
+    size_t least = ZR_CPU_TABLE(zr_cpu_thin_scratch)(queue, &few);
     if (is_thin(product))
         return least;
     return ZR_MAX(
@@ -383,23 +383,23 @@ static zero_status check_product(zr_queue *queue, const zr_product *product, zer
     return ZERO_OK;
 }
 
-static void multiply_packed(zr_queue *queue, const zr_operands *of)
+static void multiply(zr_queue *queue, const zr_operands *of)
 {
-    job work = {
-        .of = *of, .cut = cut_choose(of->product, queue->threads), .scratch = queue->scratch};
-    zr_cpu_for(queue, work.cut.down * work.cut.across, 1, multiply_cells, &work);
+    const zr_product *product = of->product;
+    job work = {.of = *of, .cut = cut_choose(product, queue->threads), .scratch = queue->scratch};
+    if (product->m <= 0 || product->n <= 0)
+        return;
+    if (is_thin(product))
+        ZR_CPU_TABLE(zr_cpu_thin_product)(queue, of);
+    else
+        zr_cpu_for(queue, work.cut.down * work.cut.across, 1, multiply_cells, &work);
 }
 
 static zero_status cpu_product_run(zr_queue *queue, const zr_product *product, const void *a,
                                    const void *b, const void *operand, void *d, zero_error *error)
 {
     ZERO_TRY(check_product(queue, product, error));
-    if (product->m <= 0 || product->n <= 0)
-        return ZERO_OK;
-    if (is_thin(product))
-        return ZR_CPU_TABLE(zr_cpu_thin_products).run(queue, product, a, b, operand, d, error);
-    multiply_packed(queue,
-                    &(zr_operands){.product = product, .a = a, .b = b, .operand = operand, .d = d});
+    multiply(queue, &(zr_operands){.product = product, .a = a, .b = b, .operand = operand, .d = d});
     return ZERO_OK;
 }
 
@@ -409,13 +409,13 @@ void ZR_CPU_TABLE(zr_cpu_quantised_product)(zr_queue *queue, const zr_product *p
 {
     zero_error error = {0};
     zero_status status = check_product(queue, product, &error);
-    if (status != ZERO_OK)
+    if (status != ZERO_OK) {
         zr_queue_fail(queue, status, &error);
-    else if (product->m > 0 && product->n > 0)
-        multiply_packed(
-            queue,
-            &(zr_operands){
-                .product = product, .a = a, .b = b, .scales = scales, .operand = operand, .d = d});
+        return;
+    }
+    multiply(queue,
+             &(zr_operands){
+                 .product = product, .a = a, .b = b, .scales = scales, .operand = operand, .d = d});
 }
 
 const zr_cpu_products ZR_CPU_TABLE(zr_cpu_own_products) = {

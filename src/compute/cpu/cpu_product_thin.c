@@ -5,10 +5,11 @@
 // B stored as (k,n): a few rows of B at a time are added to a stretch of D's sums, which stay in
 // the first-level cache.
 // B stored as (n,k): squares of B are transposed in registers and summed there, for as many columns
-// of D.
+// of D. If B is in codes, the rows of some columns are widened first, some elements at a time.
 //
 // Invariant: as in cpu_product_tile.h, with the same bits: each sum is one chain in the order of k.
 #include "compute/cpu/cpu_kernels.h"
+#include "compute/cpu/cpu_product_codes.h"
 #include "compute/cpu/cpu_product_finish.h"
 #include "compute/cpu/cpu_product_pack.h"
 
@@ -18,11 +19,16 @@
 #define STEPS 4                           // rows of B that are added at a time
 #define GROUPS(rows) ((rows) > 4 ? 1 : 2) // squares of B next to each other
 #define LEAST (1 << 15)                   // elements of B worth a thread
+#define WIDE 512                          // elements of a row that are widened at a time
+
+// Floats of a worker into which rows of a B in codes are widened.
+static int64_t wide_floats(const zr_product *p) { return p->format ? 2 * LANES * WIDE : 0; }
 
 typedef struct job {
     zr_operands of;
     const float *a;  // panels as in cpu_product_pack.h
     float *sums;     // (threads, SUMS)
+    float *wide;     // (threads, 2 * LANES, WIDE) if B is in codes
     int rows;        // 1, 2, 4 or 8
     int64_t stretch; // columns of sums
 } job;
@@ -79,15 +85,21 @@ INLINE void sum_steps(zero_dtype type, bool pairs, int rows, const job *work, in
         add_steps(type, pairs, rows, 1, work, t, j, columns, sums);
 }
 
-// Adds squares of B's rows j .. j+GROUPS*LANES-1 (`left` exist) at words t .. t+count-1.
-INLINE void add_squares(zero_dtype type, bool pairs, int rows, const job *work, int64_t t,
-                        int64_t j, int64_t left, int64_t count, vf sum[THIN_ROWS][2])
+typedef struct b_rows { // rows of B: element t of row r is at `at`[r * step + t - first]
+    const void *at;
+    int64_t first, step;
+    int64_t rows, end; // those that exist; the elements before `end` do
+} b_rows;
+
+// Adds squares of B's next GROUPS*LANES rows at words t .. t+count-1.
+INLINE void add_squares(zero_dtype type, bool pairs, int rows, const job *work, const b_rows *b,
+                        int64_t t, int64_t count, vf sum[THIN_ROWS][2])
 {
-    int64_t k = work->of.product->k, from = t * (pairs ? 2 : 1);
+    int64_t from = t * (pairs ? 2 : 1);
     for (int g = 0; g < GROUPS(rows); g++) {
         vf x[LANES];
-        word_rows_get(type, pairs, work->of.b, (j + g * LANES) * k + from, k,
-                      ZR_MAX(0, left - g * LANES), k - from, x);
+        word_rows_get(type, pairs, b->at, g * LANES * b->step + from - b->first, b->step,
+                      ZR_MAX(0, b->rows - g * LANES), b->end - from, x);
         transpose(x);
         for (int i = 0; i < count; i++)
             for (int r = 0; r < rows; r++)
@@ -95,20 +107,49 @@ INLINE void add_squares(zero_dtype type, bool pairs, int rows, const job *work, 
     }
 }
 
-INLINE void sum_columns(zero_dtype type, bool pairs, int rows, const job *work, int64_t j,
-                        int64_t columns, float *sums)
+// Adds the words from t to `end` of B's next rows.
+INLINE void add_rows(zero_dtype type, bool pairs, int rows, const job *work, const b_rows *b,
+                     int64_t t, int64_t end, vf sum[THIN_ROWS][2])
 {
-    int64_t words = steps_of(work->of.product);
+    for (; t + LANES <= end; t += LANES)
+        add_squares(type, pairs, rows, work, b, t, LANES, sum);
+    if (t < end)
+        add_squares(type, pairs, rows, work, b, t, end - t, sum);
+}
+
+// The same of rows j .. j+GROUPS*LANES-1 (`left` exist) of a B in codes.
+INLINE void add_code_rows(zero_dtype type, bool pairs, int rows, const job *work, int64_t j,
+                          int64_t left, float *wide, vf sum[THIN_ROWS][2])
+{
+    int64_t k = work->of.product->k, of_word = pairs ? 2 : 1;
+    b_rows b = {.at = wide, .rows = ZR_MIN(left, (int64_t)GROUPS(rows) * LANES)};
+    for (int64_t t = 0; t < k; t += WIDE) {
+        b.first = t;
+        b.step = ZR_MIN((int64_t)WIDE, k - t);
+        b.end = t + b.step;
+        codes_widen(type, &work->of, j, b.rows, t, b.step, wide);
+        add_rows(type, pairs, rows, work, &b, t / of_word, words_of(pairs, b.end), sum);
+    }
+}
+
+INLINE void sum_columns(zero_dtype type, bool pairs, int rows, const job *work, int64_t j,
+                        int64_t columns, float *sums, float *wide)
+{
+    const zr_product *p = work->of.product;
     for (int64_t c = 0; c < columns; c += GROUPS(rows) * LANES) {
         vf sum[THIN_ROWS][2];
-        int64_t t = 0;
         for (int r = 0; r < rows; r++)
             for (int g = 0; g < GROUPS(rows); g++)
                 sum[r][g] = vf_load(sums + r * work->stretch + c + g * LANES);
-        for (; t + LANES <= words; t += LANES)
-            add_squares(type, pairs, rows, work, t, j + c, columns - c, LANES, sum);
-        if (t < words)
-            add_squares(type, pairs, rows, work, t, j + c, columns - c, words - t, sum);
+        const b_rows b = {.at = work->of.b,
+                          .first = -(j + c) * p->k,
+                          .step = p->k,
+                          .rows = columns - c,
+                          .end = p->k};
+        if (p->format)
+            add_code_rows(type, pairs, rows, work, j + c, columns - c, wide, sum);
+        else
+            add_rows(type, pairs, rows, work, &b, 0, steps_of(p), sum);
         for (int r = 0; r < rows; r++)
             for (int g = 0; g < GROUPS(rows); g++)
                 vf_store(sums + r * work->stretch + c + g * LANES, sum[r][g]);
@@ -116,38 +157,41 @@ INLINE void sum_columns(zero_dtype type, bool pairs, int rows, const job *work, 
 }
 
 INLINE void sum_as(zero_dtype type, bool pairs, int rows, const job *work, int64_t j,
-                   int64_t columns, float *sums)
+                   int64_t columns, float *sums, float *wide)
 {
     if (work->of.product->trans_b)
-        sum_columns(type, pairs, rows, work, j, columns, sums);
+        sum_columns(type, pairs, rows, work, j, columns, sums, wide);
     else
         sum_steps(type, pairs, rows, work, j, columns, sums);
 }
 
-INLINE void sum_rows_of(int rows, const job *work, int64_t j, int64_t columns, float *sums)
+INLINE void sum_rows_of(int rows, const job *work, int64_t j, int64_t columns, float *sums,
+                        float *wide)
 {
     const zr_product *p = work->of.product;
     if (HAS_PAIRS && in_pairs(p))
-        sum_as(ZERO_BF16, true, rows, work, j, columns, sums);
+        sum_as(ZERO_BF16, true, rows, work, j, columns, sums, wide);
     else
-        WITH_TYPE(TYPE, p->dtype, sum_as(TYPE, false, rows, work, j, columns, sums));
+        WITH_TYPE(TYPE, p->dtype, sum_as(TYPE, false, rows, work, j, columns, sums, wide));
 }
 
-static void sum_rows(const job *work, int64_t j, int64_t columns, float *sums)
+static void sum_rows(const job *work, int64_t j, int64_t columns, float *sums, float *wide)
 {
     if (work->rows == 1)
-        sum_rows_of(1, work, j, columns, sums);
+        sum_rows_of(1, work, j, columns, sums, wide);
     else if (work->rows == 2)
-        sum_rows_of(2, work, j, columns, sums);
+        sum_rows_of(2, work, j, columns, sums, wide);
     else if (work->rows == 4)
-        sum_rows_of(4, work, j, columns, sums);
+        sum_rows_of(4, work, j, columns, sums, wide);
     else
-        sum_rows_of(8, work, j, columns, sums);
+        sum_rows_of(8, work, j, columns, sums, wide);
 }
 
 // Computes columns j .. j+columns-1 of D.
-static void multiply_stretch(const job *work, int64_t j, int64_t columns, float *sums)
+static void multiply_stretch(const job *work, int64_t j, int64_t columns, int worker)
 {
+    float *sums = work->sums + worker * SUMS,
+          *wide = work->wide + worker * wide_floats(work->of.product);
     const zr_product *p = work->of.product;
     for (int64_t r = 0; r < work->rows; r++) {
         memset(sums + r * work->stretch, 0, sizeof(float) * (size_t)ZR_ROUND_UP(columns, UNIT));
@@ -155,7 +199,7 @@ static void multiply_stretch(const job *work, int64_t j, int64_t columns, float 
             memcpy(sums + r * work->stretch, (const float *)work->of.d + r * p->n + j,
                    sizeof(float) * (size_t)columns);
     }
-    sum_rows(work, j, columns, sums);
+    sum_rows(work, j, columns, sums, wide);
     sums_finish(&work->of, 0, j, p->m, columns, sums, work->stretch);
 }
 
@@ -164,36 +208,30 @@ static void multiply_units(const void *job_, int64_t first, int64_t last, int wo
     const job *work = job_;
     int64_t end = ZR_MIN(last * UNIT, work->of.product->n);
     for (int64_t j = first * UNIT; j < end; j += work->stretch)
-        multiply_stretch(work, j, ZR_MIN(work->stretch, end - j), work->sums + worker * SUMS);
+        multiply_stretch(work, j, ZR_MIN(work->stretch, end - j), worker);
 }
 
-static size_t cpu_product_thin_scratch(zr_queue *queue, const zr_product *product)
+size_t ZR_CPU_TABLE(zr_cpu_thin_scratch)(const zr_queue *queue, const zr_product *product)
 {
-    return sizeof(float) *
-           (size_t)(queue->threads * SUMS + ZR_ROUND_UP(product->m, MR) / MR * A_PANEL(product->k) +
-                    LANES * ZR_ROUND_UP(THIN_ROWS, LANES));
+    return sizeof(float) * (size_t)(queue->threads * (SUMS + wide_floats(product)) +
+                                    ZR_ROUND_UP(product->m, MR) / MR * A_PANEL(product->k) +
+                                    LANES * ZR_ROUND_UP(THIN_ROWS, LANES));
 }
 
-// The calling thread packs A, which is small.
-static zero_status cpu_product_thin_run(zr_queue *queue, const zr_product *product, const void *a,
-                                        const void *b, const void *operand, void *d,
-                                        zero_error *error)
+void ZR_CPU_TABLE(zr_cpu_thin_product)(zr_queue *queue, const zr_operands *of)
 {
-    float *sums = queue->scratch, *row = sums + queue->threads * SUMS,
+    const zr_product *product = of->product;
+    float *sums = queue->scratch, *wide = sums + queue->threads * SUMS,
+          *row = wide + queue->threads * wide_floats(product),
           *packed = row + LANES * ZR_ROUND_UP(THIN_ROWS, LANES);
     int rows = product->m > 4 ? 8 : product->m > 2 ? 4 : (int)product->m;
-    job work = {.of = {.product = product, .a = a, .b = b, .operand = operand, .d = d},
+    job work = {.of = *of,
                 .a = packed,
                 .sums = sums,
+                .wide = wide,
                 .rows = rows,
                 .stretch = ZR_MIN(STRETCH, SUMS / rows)};
     pack_a(&work.of, 0, product->m, 0, product->k, packed, row);
     zr_cpu_for(queue, (product->n + UNIT - 1) / UNIT, 1 + LEAST / UNIT / ZR_MAX(1, product->k),
                multiply_units, &work);
-    return ZERO_OK;
 }
-
-const zr_cpu_products ZR_CPU_TABLE(zr_cpu_thin_products) = {
-    .scratch = cpu_product_thin_scratch,
-    .run = cpu_product_thin_run,
-};

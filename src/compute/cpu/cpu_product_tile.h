@@ -7,6 +7,7 @@
 #ifndef ZR_COMPUTE_CPU_PRODUCT_TILE_H
 #define ZR_COMPUTE_CPU_PRODUCT_TILE_H
 
+#include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_product_words.h"
 
 #if LANES == 16
@@ -36,6 +37,11 @@ typedef struct zr_operands { // a product and its buffers
     const float *scales; // of a B in codes
     void *d;
 } zr_operands;
+
+// cpu_product_thin.c: products of up to THIN_ROWS rows, for cpu_product.c. B is plain, or lies as
+// (n,k).
+size_t ZR_CPU_TABLE(zr_cpu_thin_scratch)(const zr_queue *queue, const zr_product *product);
+void ZR_CPU_TABLE(zr_cpu_thin_product)(zr_queue *queue, const zr_operands *of);
 
 // A tile of sums in registers, MR rows of up to VECTORS vectors:
 //
