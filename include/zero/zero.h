@@ -16,6 +16,7 @@
 #include <zero/memory.h>
 #include <zero/model.h>
 #include <zero/plan.h>
+#include <zero/preference.h>
 #include <zero/rows.h>
 #include <zero/run.h>
 #include <zero/status.h>

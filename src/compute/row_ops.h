@@ -19,7 +19,7 @@ typedef struct zr_norm { // LayerNorm or RMSNorm over the last dimension; statis
 typedef struct zr_loss { // softmax cross-entropy of rows of logits
     zero_dtype dtype;    // of the logits and of the gradient that replaces them
     int64_t rows, vocab;
-    bool gradient; // overwrites the logits: (softmax - onehot) * factor
+    bool gradient; // overwrites the logits: (softmax - onehot) * factor * weight
     // Of loss_finish: the slices of the vocabulary, and the parts between those of two slices.
     int slices;
     int64_t stride;
@@ -74,10 +74,12 @@ enum { ZR_TARGET_NONE = INT32_MIN };
     AT(scratch, void *, ZR_SCRATCH, ZERO_U8, 0)
 
 // row_loss[i] = -log softmax(logits[i])[target[i]], in fp32. With `gradient`, the gradient, times
-// *factor, overwrites the logits. A row with target < 0 does not count (loss 0, gradient 0).
+// *factor and the row's weight, overwrites the logits. weight: NULL: all rows have the weight 1. A
+// row with target < 0 does not count (loss 0, gradient 0).
 #define ZR_OPERANDS_loss(AT)                                                                       \
     AT(target, const int32_t *, ZR_READ | ZR_AUX, ZERO_I32, s->rows)                               \
     AT(factor, const float *, ZR_READ | ZR_AUX, ZERO_F32, 1)                                       \
+    AT(weight, const float *, ZR_READ | ZR_AUX, ZERO_F32, s->rows)                                 \
     AT(logits, void *, s->gradient ? ZR_BOTH : ZR_READ, s->dtype, s->rows * s->vocab)              \
     AT(row_loss, float *, ZR_WRITTEN | ZR_AUX, ZERO_F32, s->rows)
 
@@ -95,12 +97,13 @@ enum { ZR_TARGET_NONE = INT32_MIN };
 // over slices that splits at the largest power of two below their number. row_loss is the same for
 // each slice. With `gradient`, the gradient overwrites the slice's logits, which are not read
 // without it. One slice gives the bits of `loss`, but for the gradient in fp32, where `loss` keeps
-// exponentials that are computed again here.
+// exponentials that are computed again here. weight: as in `loss`.
 #define ZR_OPERANDS_loss_finish(AT)                                                                \
     AT(parts, const zr_loss_part *, ZR_READ, ZERO_F32,                                             \
        4 * ((s->slices - 1) * s->stride + s->rows))                                                \
     AT(target, const int32_t *, ZR_READ | ZR_AUX, ZERO_I32, s->rows)                               \
     AT(factor, const float *, ZR_READ | ZR_AUX, ZERO_F32, 1)                                       \
+    AT(weight, const float *, ZR_READ | ZR_AUX, ZERO_F32, s->rows)                                 \
     AT(logits, void *, s->gradient ? ZR_BOTH : ZR_READ | ZR_AUX, s->dtype, s->rows * s->vocab)     \
     AT(row_loss, float *, ZR_WRITTEN | ZR_AUX, ZERO_F32, s->rows)
 

@@ -121,6 +121,10 @@ const zr_key zr_keys_batch[] = {
         .help = "how the weights of the blocks' linears are kept, which then do not train "
                 "(--base): in bitsandbytes' nf4, 0.52 bytes a weight, or int8 by rows, a byte a "
                 "weight; auto: as their files have them"),
+    KEY(ANY, "libzero.preference", "null", .nullable = true,
+        .help = "the loss of preferences that is trained in place of the language loss: "
+                "text, \"dpo,beta=0.1\", or an object with the same settings and "
+                "the name as \"loss\"; null: none"),
     KEY(OBJECT, "libzero.run", "null", .nullable = true,
         .help = "what a run was made with in addition to this file (model, text, windows, steps, "
                 "ranks, threads); written by zero train, read by people"),

@@ -18,7 +18,8 @@
 // Nothing is saved from forward to backward: backward runs the chunks again, forward_backward runs
 // them once.
 // The loss is the mean over the rows whose target is not negative, summed in double in the order of
-// rows.
+// rows. A loss of preferences (layers/preference.h) is a function of the losses of all rows, from
+// which the weight of each row's gradient follows: the chunks run twice, first for their losses.
 #include "layers/head.h"
 
 // Bytes of logits in a chunk, unless that would be fewer than CHUNK_ROWS_MIN rows; each chunk reads
@@ -96,13 +97,15 @@ static size_t head_lay_out(const zero_unit *unit, const zero_shape *shape, void 
                    .width = of->shape.width,
                    .dtype = dtype,
                    .rows = rows,
-                   .chunk = chunk_rows(of, dtype, rows)};
+                   .chunk = chunk_rows(of, dtype, rows),
+                   .preference = of->config.preference.kind ? &of->config.preference : NULL};
     h->norm = zr_head_norm(of, dtype, h->division.own);
     h->statistics.mean = zr_carve_floats(&carver, h->division.own);
     h->statistics.rstd = zr_carve_floats(&carver, h->division.own);
     h->normed = zr_carve_as(&carver, dtype, rows * h->width);
     h->dy = h->normed;
     h->row_loss = zr_carve_floats(&carver, rows);
+    h->weight = h->preference ? zr_carve_floats(&carver, rows) : NULL;
     if (is_cut(h))
         zr_cut_head_carve(h, &carver);
     else
@@ -115,13 +118,20 @@ static size_t head_lay_out(const zero_unit *unit, const zero_shape *shape, void 
     return carver.used;
 }
 
+bool zr_head_computes_twice(const zr_head *h)
+{
+    return h->preference && !is_tiled(h) && h->chunk < h->rows;
+}
+
+const float *zr_head_weights(const zr_head *h) { return h->weight ? h->weight + h->first : NULL; }
+
 void zr_head_list_products(const zr_head *h, const zr_tensor_handle *table, int64_t rows,
                            int64_t tokens, const zr_product *input, int calls,
                            zero_unit_sizes *sizes)
 {
     const zr_product logits = zr_head_product(h->hyper, h->dtype, rows, tokens),
                      weight = zr_head_product_weight(h->hyper, h->dtype, rows, tokens);
-    zr_product_append(sizes, &logits, calls, false);
+    zr_product_append(sizes, &logits, zr_head_computes_twice(h) ? 2 * calls : calls, false);
     if (table->trains)
         zr_product_append(sizes, &weight, calls, false);
     zr_product_append(sizes, input, calls, false);
@@ -168,13 +178,15 @@ static zero_status begin(zero_context *context, const void *x, bool gradient, zr
     const zr_division *division = &h->division;
     const zr_bytes all = {h->rows * h->width * (int64_t)zero_dtype_bytes(h->dtype)};
     h->context = context;
+    h->backward = gradient;
     h->place = zr_exchange_place(context, h->place);
     ZERO_TRY(zr_lm_ids(context, 1, true, &h->target));
     for (int64_t row = 0; row < h->rows; row++)
         h->counted += h->target[row] >= 0;
     if (is_cut(h))
         zr_cut_head_take_targets(h);
-    context->values->loss_factor = (float)zero_loss_factor(context, h->counted);
+    if (!h->preference)
+        context->values->loss_factor = (float)zero_loss_factor(context, h->counted);
     zr_norm_forward(context, &h->norm, x, NULL, NULL,
                     division->by_rows ? zr_division_own(division, h->dtype, h->place) : h->normed,
                     gradient ? h->statistics : (zr_norm_statistics){0});
@@ -207,9 +219,10 @@ static void whole_chunk(zr_head *h, bool gradient)
                      input = product_input(h, h->count);
     zr_product weight = zr_head_product_weight(h->hyper, h->dtype, h->count, loss.vocab);
     int add = 0;
-    zr_run(queue, zr_op_product(&logits, x, table, NULL, h->logits));
+    if (!h->kept)
+        zr_run(queue, zr_op_product(&logits, x, table, NULL, h->logits));
     zr_run(queue, zr_op_loss(&loss, h->target + h->first, &h->context->values->loss_factor,
-                             h->logits, h->row_loss + h->first));
+                             zr_head_weights(h), h->logits, h->row_loss + h->first));
     if (!gradient)
         return;
     float *d_table = zr_tensor_gradient(h->context, h->table, 0, &add);
@@ -270,18 +283,32 @@ static void tile_backward(zr_head *h, int tile)
     }
 }
 
+// Computes the losses of all rows, whose logits are stored, and, if `gradient`, the gradients.
+static zero_status tiled_losses(zr_head *h, bool gradient)
+{
+    zr_queue *queue = h->context->queue;
+    const float *factor = &h->context->values->loss_factor;
+    const zr_loss loss = loss_of_rows(h, h->rows, gradient),
+                  before = loss_of_rows(h, h->rows, false);
+    if (h->preference) {
+        zr_run(queue, zr_op_loss(&before, h->target, NULL, NULL, h->logits, h->row_loss));
+        ZERO_TRY(zr_head_prefer(h));
+    }
+    if (gradient || !h->preference)
+        zr_run(queue, zr_op_loss(&loss, h->target, factor, h->weight, h->logits, h->row_loss));
+    return ZERO_OK;
+}
+
 static zero_status run_tiles(zr_head *h, bool gradient)
 {
     zr_queue *queue = h->context->queue;
     const zr_tensor_handle *table = h->table;
-    const zr_loss loss = loss_of_rows(h, h->rows, gradient);
     for (int t = 0; t < table->tiles; t++) {
         ZERO_TRY(zr_tensor_acquire(h->context, table, t));
         tile_logits(h, t);
         ZERO_TRY(zr_tensor_release(h->context, table, t));
     }
-    zr_run(queue,
-           zr_op_loss(&loss, h->target, &h->context->values->loss_factor, h->logits, h->row_loss));
+    ZERO_TRY(tiled_losses(h, gradient));
     for (int t = gradient ? table->tiles - 1 : -1; t >= 0; t--) {
         ZERO_TRY(zr_tensor_acquire(h->context, table, t));
         tile_backward(h, t);
@@ -303,14 +330,24 @@ static zero_status run_chunks(zr_head *h, bool gradient)
     return gradient && is_cut(h) ? zr_cut_head_reduce(h) : ZERO_OK;
 }
 
-// Computes the loss: the mean of the losses of the rows that count.
+static zero_status run_preferred_chunks(zr_head *h, bool gradient)
+{
+    ZERO_TRY(run_chunks(h, false));
+    ZERO_TRY(zr_head_prefer(h));
+    h->kept = h->chunk == h->rows;
+    return gradient ? run_chunks(h, true) : ZERO_OK;
+}
+
+// Computes the loss: the mean of the losses of the rows that count, or that of the preference.
 static zero_status compute_loss(zr_head *h, bool gradient)
 {
     double sum = 0;
-    ZERO_TRY(is_tiled(h) ? run_tiles(h, gradient) : run_chunks(h, gradient));
+    ZERO_TRY(is_tiled(h)     ? run_tiles(h, gradient)
+             : h->preference ? run_preferred_chunks(h, gradient)
+                             : run_chunks(h, gradient));
     for (int64_t row = 0; row < h->rows; row++)
         sum += h->row_loss[row];
-    if (h->context->loss)
+    if (h->context->loss && !h->preference)
         *h->context->loss = h->counted ? sum / (double)h->counted : 0;
     return ZERO_OK;
 }

@@ -20,6 +20,12 @@ typedef struct zr_head {
     const int32_t *target; // (rows)
     int64_t counted;       // rows whose target is not negative
     int64_t first, count;  // rows of the current chunk
+    bool backward;         // the call computes gradients
+    // Of a preference, else NULL: rows get weights once the losses of all are known, so the chunks
+    // run twice.
+    const zr_preference *preference;
+    float *weight; // (rows) of the gradients; NULL: all are 1
+    bool kept;     // the second time, the logits of the only chunk are still there
     // Of a whole vocabulary:
     const zr_tensor_handle *table;
     void *logits;  // (chunk, V); tiled: (rows, V)
@@ -52,6 +58,15 @@ void *zr_head_normed_rows(const zr_head *h); // of the current chunk
 void zr_head_list_products(const zr_head *h, const zr_tensor_handle *table, int64_t rows,
                            int64_t tokens, const zr_product *input, int calls,
                            zero_unit_sizes *sizes);
+// Returns the loss operations' weights of the current chunk; NULL: all are 1.
+const float *zr_head_weights(const zr_head *h);
+// Returns whether the chunks compute their logits twice.
+bool zr_head_computes_twice(const zr_head *h);
+
+// head_preference.c. Once the losses of all rows are known: sets the loss, its factor and, if the
+// call computes gradients, the weights. Writes the rows' losses where the micro-batch has a place
+// for them.
+zero_status zr_head_prefer(zr_head *h);
 
 // head_slices.c
 void zr_cut_head_carve(zr_head *h, zr_carver *carver);

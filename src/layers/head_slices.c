@@ -71,9 +71,11 @@ static void list_cut_head_exchanges(const zr_head *h, bool backward, zero_unit_s
     const zero_exchange whole = loss_parts_exchange(h, h->chunk, chunks, backward),
                         last = loss_parts_exchange(h, rest, 1, backward);
     zr_list_gather(sizes, &h->division, backward, h->dtype);
-    zr_list_exchange(sizes, h->slices, &whole);
-    if (rest)
-        zr_list_exchange(sizes, h->slices, &last);
+    for (int times = backward && zr_head_computes_twice(h) ? 2 : 1; times > 0; times--) {
+        zr_list_exchange(sizes, h->slices, &whole);
+        if (rest)
+            zr_list_exchange(sizes, h->slices, &last);
+    }
 }
 
 void zr_cut_head_sizes(const zr_head *h, zero_unit_sizes *out)
@@ -135,15 +137,16 @@ static void compute_loss_parts(zr_head *h, int slice)
 static zero_status chunk_losses(zr_head *h, bool gradient)
 {
     zr_queue *queue = h->context->queue;
-    const zero_exchange exchange = loss_parts_exchange(h, h->count, 1, gradient);
-    for (int i = 0; i < h->here; i++)
+    const zero_exchange exchange = loss_parts_exchange(h, h->count, 1, h->backward);
+    for (int i = 0; i < h->here && !h->kept; i++)
         compute_loss_parts(h, i);
-    ZERO_TRY(zr_exchange(h->context, &exchange, h->parts));
+    if (!h->kept)
+        ZERO_TRY(zr_exchange(h->context, &exchange, h->parts));
     for (int i = 0; i < h->here; i++) {
         const zr_loss loss = loss_of_slice(h, i, gradient);
         zr_run(queue, zr_op_loss_finish(&loss, parts_at(h, 0), h->slice[i].target + h->first,
-                                        &h->context->values->loss_factor, h->slice[i].logits,
-                                        h->row_loss + h->first));
+                                        &h->context->values->loss_factor, zr_head_weights(h),
+                                        h->slice[i].logits, h->row_loss + h->first));
     }
     return ZERO_OK;
 }

@@ -63,22 +63,24 @@ static zero_status id_fail(const zero_context *context, int index, int64_t row, 
                    (long long)vocab - 1);
 }
 
-// Returns a tensor of the batch that is (batch, seq) int32.
-static zero_status rows_of_batch(const zero_context *context, int index, const int32_t **out)
+zero_status zr_lm_batch_rows(const zero_context *context, int index, zero_dtype dtype, void **out)
 {
+    static const char *const names[] = {"tokens", "targets", "positions", "roles", "reference"};
     const zero_tensors *batch = context->batch;
     if (!batch || batch->count <= index)
         return zr_fail(context->error, ZERO_ERR_USAGE,
-                       "unit \"%s\": the micro-batch has no tensor %d (tokens, targets%s)",
-                       context->unit->name, index, index > 1 ? ", positions" : "");
+                       "unit \"%s\": the micro-batch has no tensor %d (tokens, targets%s%s)",
+                       context->unit->name, index, index > 1 ? ", positions" : "",
+                       index > 2 ? ", roles, reference" : "");
     const zero_tensor *tensor = &batch->at[index];
-    if (tensor->dtype != ZERO_I32 || tensor->dims != 2 ||
-        tensor->shape[0] != context->shape.batch || tensor->shape[1] != context->shape.seq ||
-        !tensor->data)
+    if (tensor->dtype != dtype || tensor->dims != 2 || tensor->shape[0] != context->shape.batch ||
+        tensor->shape[1] != context->shape.seq || !tensor->data)
         return zr_fail(context->error, ZERO_ERR_USAGE,
-                       "unit \"%s\": tensor %d of the micro-batch is not (%lld, %lld) int32",
-                       context->unit->name, index, (long long)context->shape.batch,
-                       (long long)context->shape.seq);
+                       "unit \"%s\": tensor %d of the micro-batch%s%s is not (%lld, %lld) %s",
+                       context->unit->name, index, index > 2 ? ", " : "",
+                       index > 2 && index < ZR_COUNT(names) ? names[index] : "",
+                       (long long)context->shape.batch, (long long)context->shape.seq,
+                       dtype == ZERO_I32 ? "int32" : "fp32");
     *out = tensor->data;
     return ZERO_OK;
 }
@@ -87,7 +89,9 @@ zero_status zr_lm_ids(const zero_context *context, int index, bool holes, const 
 {
     int64_t rows = context->shape.batch * context->shape.seq,
             vocab = zr_lm_unit_at(context->unit)->shape.vocab;
-    ZERO_TRY(rows_of_batch(context, index, out));
+    void *tensor;
+    ZERO_TRY(zr_lm_batch_rows(context, index, ZERO_I32, &tensor));
+    *out = tensor;
     for (int64_t row = 0; row < rows; row++)
         if ((*out)[row] >= vocab || ((*out)[row] < 0 && !holes))
             return id_fail(context, index, row, (*out)[row], vocab);
@@ -117,12 +121,13 @@ static zero_status position_fail(const zero_context *context, int64_t row, int32
 zero_status zr_documents_read(const zero_context *context, int64_t first, int64_t count,
                               zr_documents *out)
 {
-    const int32_t *positions;
+    void *tensor;
     int64_t seq = context->shape.seq, rows = context->shape.batch * seq;
     if (!out->runs)
         return ZERO_OK;
     out->count = 0;
-    ZERO_TRY(rows_of_batch(context, 2, &positions));
+    ZERO_TRY(zr_lm_batch_rows(context, 2, ZERO_I32, &tensor));
+    const int32_t *positions = tensor;
     for (int64_t i = 0; i < rows; i++) {
         int64_t in_window = i % seq;
         if (positions[i] && (!in_window || positions[i] != positions[i - 1] + 1))

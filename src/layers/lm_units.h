@@ -79,6 +79,8 @@ zero_status zr_lm_threads_check(const zero_context *context);
 // Returns tensor `index` of the batch as (batch, seq) int32, after checking that every id is below
 // the vocabulary, and not negative unless `holes`.
 zero_status zr_lm_ids(const zero_context *context, int index, bool holes, const int32_t **ids);
+// Returns tensor `index` of the batch, which is (batch, seq) of this type.
+zero_status zr_lm_batch_rows(const zero_context *context, int index, zero_dtype dtype, void **out);
 
 // Returns the norm of `rows` rows of the stream; bias is ignored if the model's norms have no bias.
 zr_norm_layer zr_lm_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,

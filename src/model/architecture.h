@@ -9,6 +9,7 @@
 #include "model/lm_fields.h"
 #include "base/quantised.h"
 #include "model/lora.h"
+#include "model/preference_spec.h"
 #include <zero/gpt2.h>
 #include <zero/llama.h>
 
@@ -77,6 +78,8 @@ typedef struct zr_lm_config {
     zr_lora lora; // of a training or of an adapter's directory: no config.json has it
     // How the weights of the blocks' linears are kept, which then do not train: of a training, too.
     zr_weight_format base;
+    // Of a training: the loss of the head, and what micro-batches have for it (zero/preference.h).
+    zr_preference preference;
     union { // the architecture's struct
         zero_gpt2_config gpt2;
         zero_llama_config llama;

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <zero/preference.h>
 
 enum { SOME_VALUES = 1 << 14 }; // that are repeated
 #define LARGEST_VALUE 0.05f
@@ -24,8 +25,9 @@ typedef struct places { // of a unit's operands, cut out of one stretch of memor
     char **parameters;  // (flat parameters)
     float **gradients;  // (flat parameters) NULL: the flat parameter has no gradient
     void *saved, *workspace, *held, *window;
-    void *keys, *values, *logits;          // of a generation
-    int32_t *tokens, *targets, *positions; // (batch, seq)
+    void *keys, *values, *logits;                  // of a generation
+    int32_t *tokens, *targets, *positions, *roles; // (batch, seq)
+    float *reference;                              // (batch, seq)
     // What enters and what leaves, and their gradients; the shapes are in the tensors.
     zero_tensors in, out, d_in, d_out;
 } places;
@@ -197,6 +199,8 @@ static size_t carve_operands(const zr_plan *plan, int unit, const zero_shape *sh
     at->tokens = zr_carve(&carver, ids);
     at->targets = zr_carve(&carver, ids);
     at->positions = zr_carve(&carver, ids);
+    at->roles = zr_carve(&carver, ids);
+    at->reference = zr_carve(&carver, ids);
     return carver.used;
 }
 
@@ -257,11 +261,21 @@ static void fill_ids(const zr_harness *harness, const zero_shape *shape, int64_t
     }
 }
 
-// Makes each window one document: attention computes no more than that.
-static void fill_positions(const zr_harness *harness, const zero_shape *shape)
+// Makes each window one document: attention computes no more than that. Of preferences it is a pair
+// of completions.
+static void fill_documents(const zr_harness *harness, const zero_shape *shape)
 {
-    for (int64_t i = 0; i < shape->batch * shape->seq; i++)
-        harness->at.positions[i] = (int32_t)(i % shape->seq);
+    bool pairs = zr_lm_config_of(harness->plan->model)->preference.kind && shape->seq > 1;
+    int64_t first = pairs ? shape->seq / 2 : shape->seq; // rows of the first document
+    for (int64_t i = 0; i < shape->batch * shape->seq; i++) {
+        int64_t at = i % shape->seq;
+        bool second = at >= first;
+        harness->at.positions[i] = (int32_t)(second ? at - first : at);
+        harness->at.roles[i] = !pairs   ? ZERO_ROLE_none
+                               : second ? ZERO_ROLE_rejected
+                                        : ZERO_ROLE_chosen;
+        harness->at.reference[i] = 0;
+    }
 }
 
 static zero_status fill_all(zr_harness *harness, const zero_shape *shape, zero_error *error)
@@ -333,7 +347,7 @@ static zero_status reserve_operands(zr_harness *harness, const zr_harness_questi
                    filled ? question->base : harness->addresses, &harness->at);
     if (decode)
         lay_out_decode(plan, decode, harness->addresses, unit_bytes, &harness->at);
-    fill_positions(harness, &question->shape);
+    fill_documents(harness, &question->shape);
     if (!filled)
         return ZERO_OK;
     ZERO_TRY(reserve_scratch(harness, error));
@@ -342,11 +356,16 @@ static zero_status reserve_operands(zr_harness *harness, const zr_harness_questi
 
 static zero_tensors batch_tensors_of(const zr_harness *harness, const zero_shape *shape)
 {
-    bool documents = zr_lm_config_of(harness->plan->model)->documents;
-    return (zero_tensors){documents ? 3 : 2,
-                          {{harness->at.tokens, ZERO_I32, 2, {shape->batch, shape->seq}},
-                           {harness->at.targets, ZERO_I32, 2, {shape->batch, shape->seq}},
-                           {harness->at.positions, ZERO_I32, 2, {shape->batch, shape->seq}}}};
+    const zr_lm_config *config = zr_lm_config_of(harness->plan->model);
+    const places *at = &harness->at;
+    return (zero_tensors){config->preference.kind ? 5
+                          : config->documents     ? 3
+                                                  : 2,
+                          {{at->tokens, ZERO_I32, 2, {shape->batch, shape->seq}},
+                           {at->targets, ZERO_I32, 2, {shape->batch, shape->seq}},
+                           {at->positions, ZERO_I32, 2, {shape->batch, shape->seq}},
+                           {at->roles, ZERO_I32, 2, {shape->batch, shape->seq}},
+                           {at->reference, ZERO_F32, 2, {shape->batch, shape->seq}}}};
 }
 
 static void set_up_context(zr_harness *harness, const zr_harness_question *question)

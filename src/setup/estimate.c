@@ -11,6 +11,7 @@
 #include "setup/machine_facts.h"
 #include "setup/model_lora.h"
 #include "setup/model_part.h"
+#include "setup/model_preference.h"
 #include "setup/pipeline_stages.h"
 
 #include <stdio.h>
@@ -35,6 +36,7 @@ static zero_status find_part(zr_estimate *r, zero_error *error)
         bool unused;
         zr_model_tiles_apply(q->config, &shape);
         ZERO_TRY(zr_model_lora_apply(q->config, &shape, &unused, error));
+        ZERO_TRY(zr_model_preference_apply(q->config, &shape, &unused, error));
         ZERO_TRY(zr_lm_create(&shape, &r->whole, error));
         whole = r->whole;
     }

@@ -92,13 +92,12 @@ static zr_op rms_backward_of_no_past(operands *o)
 static zr_op loss(operands *o)
 {
     const zr_loss s = {.rows = ROWS, .vocab = WIDTH, .gradient = true};
-    return zr_op_loss(&s, o->ids, &o->factor, o->a, o->b);
+    return zr_op_loss(&s, o->ids, &o->factor, o->c, o->a, o->b);
 }
 
 static zr_op loss_without_gradient(operands *o)
 {
-    const zr_loss s = {.rows = ROWS, .vocab = WIDTH};
-    return zr_op_loss(&s, o->ids, NULL, o->a, o->b);
+    return zr_op_loss(&(zr_loss){.rows = ROWS, .vocab = WIDTH}, o->ids, NULL, NULL, o->a, o->b);
 }
 
 static zr_op loss_parts(operands *o)
@@ -110,13 +109,13 @@ static zr_op loss_parts(operands *o)
 static zr_op loss_finish(operands *o)
 {
     const zr_loss s = {.rows = ROWS, .vocab = WIDTH, .gradient = true, .slices = 2, .stride = ROWS};
-    return zr_op_loss_finish(&s, (zr_loss_part *)o->b, o->ids, &o->factor, o->a, o->c);
+    return zr_op_loss_finish(&s, (zr_loss_part *)o->b, o->ids, &o->factor, NULL, o->a, o->c);
 }
 
 static zr_op loss_finish_without_gradient(operands *o)
 {
     const zr_loss s = {.rows = ROWS, .vocab = WIDTH, .slices = 2, .stride = ROWS + 2};
-    return zr_op_loss_finish(&s, (zr_loss_part *)o->b, o->ids, NULL, NULL, o->c);
+    return zr_op_loss_finish(&s, (zr_loss_part *)o->b, o->ids, NULL, NULL, NULL, o->c);
 }
 
 static zr_op softmax(operands *o)
@@ -353,6 +352,7 @@ static zr_op subtract_scaled_with_copy(operands *o)
 // PAIRS: twice the scores up to the diagonal, a head.
 enum { WORD = 4, HALF = 2, PAIRS = ROWS * (ROWS + 1) };
 
+#define LOSS_TEXT(logits) "ra target, ra factor, ra weight, " logits " logits, wa row_loss"
 static const char norm_backward_text[] =
     "r dy, r x, ra gamma, ra mean, ra rstd, r past, w dx, rwa dgamma, rwa dbeta, scratch";
 static const char norm_forward_text[] =
@@ -391,17 +391,13 @@ const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS] = {
         {CASE(norm_backward, norm, norm_backward_text, (3 * WORD + HALF) * ELEMS, 0),
          CASE(rms_backward, norm, norm_backward_text, (3 * WORD + HALF) * ELEMS, 0),
          CASE(rms_backward_of_no_past, norm, norm_backward_text, (2 * WORD + HALF) * ELEMS, 0)},
-    [ZR_OP_loss] = {CASE(loss, loss, "ra target, ra factor, rw logits, wa row_loss",
-                         2 * WORD * ELEMS, 0),
-                    CASE(loss_without_gradient, loss, "ra target, ra factor, r logits, wa row_loss",
-                         (WORD * ELEMS), 0)},
+    [ZR_OP_loss] = {CASE(loss, loss, LOSS_TEXT("rw"), 2 * WORD * ELEMS, 0),
+                    CASE(loss_without_gradient, loss, LOSS_TEXT("r"), (WORD * ELEMS), 0)},
     [ZR_OP_loss_parts] = {CASE(loss_parts, loss, "ra target, r logits, w parts",
                                16 * ROWS + WORD * ELEMS, 0)},
-    [ZR_OP_loss_finish] = {CASE(loss_finish, loss,
-                                "r parts, ra target, ra factor, rw logits, wa row_loss",
+    [ZR_OP_loss_finish] = {CASE(loss_finish, loss, "r parts, " LOSS_TEXT("rw"),
                                 2 * WORD * ELEMS + 2 * 16 * ROWS, 0),
-                           CASE(loss_finish_without_gradient, loss,
-                                "r parts, ra target, ra factor, ra logits, wa row_loss",
+                           CASE(loss_finish_without_gradient, loss, "r parts, " LOSS_TEXT("ra"),
                                 16 * (2 * ROWS + 2), 0)},
     [ZR_OP_softmax] = {CASE(softmax, loss, "rw x", 2 * WORD * ELEMS, 0)},
     [ZR_OP_attention_forward] = {CASE(attention_forward, attention,

@@ -58,7 +58,7 @@ static answer whole_of(zr_queue *queue, const sliced *s)
 {
     answer a = {.row = floats_new(s->loss.rows),
                 .logits = array_of(s->loss.dtype, s->logits, s->loss.rows * s->loss.vocab)};
-    zr_run(queue, zr_op_loss(&s->loss, s->target, &factor, a.logits, a.row));
+    zr_run(queue, zr_op_loss(&s->loss, s->target, &factor, NULL, a.logits, a.row));
     return a;
 }
 
@@ -120,8 +120,8 @@ static void finish(zr_queue *queue, const sliced *s, int t, const zr_loss_part *
     only.gradient = false;
     float *row = floats_new(loss.rows);
     targets_of(s, t, target);
-    zr_run(queue, zr_op_loss_finish(&only, parts, target, NULL, NULL, a->row));
-    zr_run(queue, zr_op_loss_finish(&loss, parts, target, &factor, logits, row));
+    zr_run(queue, zr_op_loss_finish(&only, parts, target, NULL, NULL, NULL, a->row));
+    zr_run(queue, zr_op_loss_finish(&loss, parts, target, &factor, NULL, logits, row));
     check_same_bits("loss without gradient", a->row, row, loss.rows * 4);
     floats_free(row);
 }
@@ -297,7 +297,7 @@ static float loss_of_sums(zr_queue *queue, int slices)
     float row;
     for (int t = 0; t < slices; t++)
         parts[t] = (zr_loss_part){.aimed = t ? -INFINITY : 0, .sum = t ? 0x1p-53 : 1};
-    zr_run(queue, zr_op_loss_finish(&loss, parts, &elsewhere, NULL, NULL, &row));
+    zr_run(queue, zr_op_loss_finish(&loss, parts, &elsewhere, NULL, NULL, NULL, &row));
     return row;
 }
 
@@ -325,9 +325,9 @@ static void empty_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
         zr_queue *q = queues[k / STORAGE_TYPES];
         zero_dtype dtype = storage_types[k % STORAGE_TYPES];
         const zr_loss loss = {.dtype = dtype, .vocab = 3, .gradient = true, .slices = 2};
-        zr_run(q, zr_op_loss(&loss, NULL, &factor, NULL, NULL));
+        zr_run(q, zr_op_loss(&loss, NULL, &factor, NULL, NULL, NULL));
         zr_run(q, zr_op_loss_parts(&loss, NULL, NULL, NULL));
-        zr_run(q, zr_op_loss_finish(&loss, NULL, NULL, &factor, NULL, NULL));
+        zr_run(q, zr_op_loss_finish(&loss, NULL, NULL, &factor, NULL, NULL, NULL));
         zr_run(q, zr_op_softmax(&(zr_matrix){.dtype = dtype, .rows = 0, .width = 3}, NULL));
     }
 }

@@ -28,7 +28,7 @@ static void ref_loss_is_right(void **state)
     zr_loss loss = {.rows = 1, .vocab = 13, .gradient = true};
     loss_function f = {.x = floats_random(13, 3, 4), .width = 13, .target = 5};
     float *got = floats_copy(f.x, 13), *probability = floats_copy(f.x, 13), row;
-    zr_run(ref, zr_op_loss(&loss, &f.target, &factor, got, &row));
+    zr_run(ref, zr_op_loss(&loss, &f.target, &factor, NULL, got, &row));
     zr_run(ref,
            zr_op_softmax(&(zr_matrix){.dtype = ZERO_F32, .rows = 1, .width = 13}, probability));
     float want = (float)loss_plainly(&f), total = 0;
@@ -59,7 +59,7 @@ static loss_run loss_of(zr_queue *queue, const zr_loss *of, float factor, const 
     loss.gradient = gradient;
     loss_run r = {.logits = array_of(loss.dtype, logits, loss.rows * loss.vocab),
                   .row = floats_new(loss.rows)};
-    zr_run(queue, zr_op_loss(&loss, target, gradient ? &factor : NULL, r.logits, r.row));
+    zr_run(queue, zr_op_loss(&loss, target, gradient ? &factor : NULL, NULL, r.logits, r.row));
     return r;
 }
 
@@ -151,6 +151,41 @@ static void loss_extremes(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_loss_extremes(void **state) { check_each_kernels(loss_extremes); }
 
+// A row's weight multiplies its gradient and nothing else; the weight 1 changes no bit.
+static void loss_weights(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    enum { MOST = 5, WIDTH = 130 };
+    static const int32_t target[MOST] = {3, -1, 129, 0, 64};
+    static const float weights[][MOST] = {{1, 1, 1, 1, 1}, {-2, 3, 0, 0.5f, 4}};
+    const float factor = 0.25f;
+    zr_queue *queues[] = {queue, ref};
+    for (int t = 0; t < 2 * 2 * STORAGE_TYPES; t++) {
+        zr_loss loss = {
+            .dtype = storage_types[t / 4], .rows = MOST, .vocab = WIDTH, .gradient = true};
+        const float *weight = weights[t / 2 % 2];
+        float *logits = logits_random(loss.dtype, MOST * WIDTH, 5, 3), *row = floats_new(MOST);
+        void *got = array_of(loss.dtype, logits, MOST * WIDTH);
+        loss_run plain = loss_of(queues[t % 2], &loss, factor, logits, target, true);
+        zr_run(queues[t % 2], zr_op_loss(&loss, target, &factor, weight, got, row));
+        check_same_bits("loss with weights", row, plain.row, MOST * 4);
+        float *want = array_floats(loss.dtype, plain.logits, MOST * WIDTH);
+        for (int64_t i = 0; i < MOST * WIDTH; i++)
+            want[i] *= weight[i / WIDTH];
+        void *stored = array_of(loss.dtype, want, MOST * WIDTH);
+        if (t / 2 % 2 == 0)
+            check_same_array("gradient with weight 1", loss.dtype, got, plain.logits, MOST * WIDTH);
+        check_close_as("gradient with weights", loss.dtype, got, stored, MOST * WIDTH, 1e-6, 1e-37);
+        array_free(stored);
+        array_free(got);
+        floats_free(want);
+        floats_free(row);
+        floats_free(logits);
+        loss_run_free(&plain);
+    }
+}
+
+static void cpu_loss_weights(void **state) { check_each_kernels(loss_weights); }
+
 // Half precision overflows where the scaled gradient does, and nowhere else.
 static void loss_overflows(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
@@ -200,7 +235,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ref_loss_is_right),  cmocka_unit_test(cpu_loss_agrees),
         cmocka_unit_test(cpu_loss_extremes),  cmocka_unit_test(cpu_loss_overflows),
-        cmocka_unit_test(cpu_softmax_agrees),
+        cmocka_unit_test(cpu_softmax_agrees), cmocka_unit_test(cpu_loss_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "base/random.h"
 #include "compute/compute.h"
 #include "layers_harness.h"
+#include <zero/preference.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -176,23 +177,45 @@ static void buffers_reserve(harness *net)
     net->queue->scratch_bytes = net->scratch.bytes;
 }
 
-static int32_t *batch_tensor(harness *net)
+static void *batch_tensor(harness *net, zero_dtype dtype)
 {
     int64_t rows = net->shape.batch * net->shape.seq;
     int32_t *data = aligned_alloc(64, ZR_ROUND_UP(sizeof *data * (size_t)rows, (size_t)64));
     assert_non_null(data);
     net->batch.at[net->batch.count++] = (zero_tensor){
-        .data = data, .dtype = ZERO_I32, .dims = 2, .shape = {net->shape.batch, net->shape.seq}};
+        .data = data, .dtype = dtype, .dims = 2, .shape = {net->shape.batch, net->shape.seq}};
     return data;
+}
+
+// Each window has two documents: under KTO an example and a mismatched one, else a pair. The rows
+// that are left have no role, and the first of each document is prompt.
+static void preferences_set(harness *net, bool kto)
+{
+    int64_t seq = net->shape.seq, half = (seq - 1) / 2;
+    net->roles = batch_tensor(net, ZERO_I32);
+    net->reference = batch_tensor(net, ZERO_F32);
+    net->losses = batch_tensor(net, ZERO_F32);
+    for (int64_t i = 0; i < net->shape.batch * seq; i++) {
+        int64_t at = i % seq, second = at >= half, in = at - second * half;
+        int32_t first = kto && i / seq % 2 ? ZERO_ROLE_rejected : ZERO_ROLE_chosen,
+                role = !second ? first
+                       : kto   ? ZERO_ROLE_mismatched
+                               : ZERO_ROLE_rejected;
+        bool left = at >= 2 * half, asks = in == 0 && half > 1;
+        net->positions[i] = (int32_t)(left ? at - 2 * half : in);
+        net->roles[i] = left ? 0 : !asks ? role : second ? 0 : ZERO_ROLE_prompt;
+        net->targets[i] = net->roles[i] ? net->targets[i] : -100;
+        net->reference[i] = second ? -3.0f : -3.5f;
+    }
 }
 
 static void batch_set(harness *net, const zr_lm_config *config)
 {
     int64_t rows = net->shape.batch * net->shape.seq;
     uint64_t vocab = (uint64_t)zr_lm_shape_of(config).vocab;
-    net->tokens = batch_tensor(net);
-    net->targets = batch_tensor(net);
-    net->positions = config->documents ? batch_tensor(net) : NULL;
+    net->tokens = batch_tensor(net, ZERO_I32);
+    net->targets = batch_tensor(net, ZERO_I32);
+    net->positions = config->documents ? batch_tensor(net, ZERO_I32) : NULL;
     for (int64_t i = 0; i < rows; i++) {
         zr_philox word = zr_philox4x32(77, 0, (uint64_t)i);
         bool begins = i % net->shape.seq == 0 || word.v[2] % 4 == 0; // a document
@@ -201,6 +224,8 @@ static void batch_set(harness *net, const zr_lm_config *config)
         if (net->positions)
             net->positions[i] = begins ? 0 : net->positions[i - 1] + 1;
     }
+    if (config->preference.kind)
+        preferences_set(net, config->preference.kind == ZR_PREFERENCE_KTO);
 }
 
 void harness_create(harness *net, const zero_gpt2_config *config, const zr_backend *backend,
@@ -266,12 +291,10 @@ void harness_destroy(harness *net)
     buffer_release(&net->scratch);
     buffer_release(&net->d_out);
     buffer_release(&net->d_in);
-    free(net->parameters);
-    free(net->narrow);
-    free(net->gradients);
-    free(net->tokens);
-    free(net->targets);
-    free(net->positions);
+    void *const owned[] = {net->parameters, net->narrow, net->gradients, net->tokens, net->targets,
+                           net->positions,  net->roles,  net->reference, net->losses};
+    for (int i = 0; i < ZR_COUNT(owned); i++)
+        free(owned[i]);
     zr_queue_close(net->queue);
     zr_lm_free(net->model);
     zr_lm_free(net->whole);

@@ -44,6 +44,8 @@ struct harness {
     // sets elements, and those after it add to them; 0 if none has contributed.
     uint8_t opened_by[HARNESS_MAX_UNITS][HARNESS_MAX_FLAT_PARAMS][ZR_LM_TENSORS];
     int32_t *tokens, *targets, *positions; // (batch, seq); positions: of documents
+    int32_t *roles;                        // (batch, seq); of preferences, as the next two
+    float *reference, *losses;
     zero_tensors batch;
     zero_unit_sizes sizes[HARNESS_MAX_UNITS];
     bool in_backward;

@@ -3,12 +3,10 @@
 // that is not cut; and exchanges are those that the sizes list. Ranks are threads here, and
 // exchange through plain memory.
 #include "../sanitizers.h"
-#include "layers/linear.h"
-#include "layers_harness.h"
 #include "model/llama_model.h"
 #include "split_backward.h"
+#include "tensor_ranks.h"
 #include <math.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,104 +14,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { MOST_RANKS = 8, MOST_TENSORS = 64 };
-
-typedef struct world { // of tensor ranks
-    int size;
-    char *windows[MOST_RANKS];
-    pthread_barrier_t all, groups[MOST_RANKS]; // groups: by the first rank that shares keys
-} world;
-
-typedef struct rank {
-    struct zr_exchanger exchanger; // first, because `run` gets its address
-    world *world;
-    harness *net;
-    int next;       // exchange of the unit's list
-    unsigned parts; // of backward that the call computes; 0: it is forward
-} rank;
-
-static int halves(int count)
-{
-    int half = 1;
-    while (2 * half < count)
-        half *= 2;
-    return half;
-}
-
-static float tree(char *const *windows, int count, int64_t offset, int64_t element)
-{
-    if (count == 1)
-        return ((float *)(void *)(windows[0] + offset))[element];
-    int half = halves(count);
-    float a = tree(windows, half, offset, element),
-          b = tree(windows + half, count - half, offset, element);
-    return a + b;
-}
-
-static bool is_made(const rank *r, const zero_exchange *exchange)
-{
-    unsigned part = exchange->in_weight ? ZR_BACKWARD_WEIGHT : ZR_BACKWARD_INPUT;
-    return exchange->backward ? (r->parts & part) != 0 : !r->parts;
-}
-
-// The operations must come in the order of the unit's list.
-static void check_listed(rank *r, const zero_context *context, zero_exchange_kind kind,
-                         int replicas, int64_t elements, zero_dtype dtype)
-{
-    const zero_unit_sizes *sizes = &r->net->sizes[context->unit_index];
-    int at = 0, listed = r->next++;
-    for (; at < sizes->exchange_count; at++) {
-        const zero_exchange *e = &sizes->exchanges[at];
-        if (!is_made(r, e))
-            continue;
-        if (listed < e->calls)
-            break;
-        listed -= e->calls;
-    }
-    assert_true(at < sizes->exchange_count);
-    assert_int_equal(sizes->exchanges[at].kind, kind);
-    assert_int_equal(sizes->exchanges[at].replicas, replicas);
-    assert_int_equal(sizes->exchanges[at].elements, elements);
-    assert_int_equal(sizes->exchanges[at].dtype, dtype);
-}
-
-static void sum(rank *r, char *const *windows, int count, int me, zero_exchange_kind kind,
-                int64_t offset, int64_t elements, pthread_barrier_t *barrier)
-{
-    int64_t first = kind == ZERO_EXCHANGE_SCATTER ? me * elements : 0,
-            end = kind == ZERO_EXCHANGE_SCATTER ? first + elements : count * elements;
-    float *sums = malloc(sizeof *sums * (size_t)ZR_MAX(end - first, 1));
-    for (int64_t i = first; i < end; i++)
-        sums[i - first] = tree(windows, count, offset, i);
-    pthread_barrier_wait(barrier);
-    memcpy(windows[me] + offset + first * (int64_t)sizeof *sums, sums,
-           sizeof *sums * (size_t)(end - first));
-    free(sums);
-}
-
-static zero_status run(const struct zr_exchanger *self, const zero_context *context,
-                       zero_exchange_kind kind, int replicas, int64_t offset, int64_t elements,
-                       zero_dtype dtype)
-{
-    rank *r = (rank *)self;
-    int count = replicas ? replicas : r->world->size, first = self->rank / count * count,
-        me = self->rank - first;
-    pthread_barrier_t *barrier = replicas ? &r->world->groups[first] : &r->world->all;
-    char *const *windows = r->world->windows + first;
-    int64_t bytes = elements * (int64_t)zero_dtype_bytes(dtype);
-    check_listed(r, context, kind, replicas, elements, dtype);
-    assert_true(offset + count * bytes <=
-                (int64_t)r->net->sizes[context->unit_index].exchange_bytes);
-    pthread_barrier_wait(barrier);
-    if (kind != ZERO_EXCHANGE_GATHER)
-        sum(r, windows, count, me, kind, offset, elements, barrier);
-    for (int other = 0; kind == ZERO_EXCHANGE_GATHER && other < count; other++)
-        if (other != me)
-            memcpy(windows[me] + offset + other * bytes, windows[other] + offset + other * bytes,
-                   (size_t)bytes);
-    pthread_barrier_wait(barrier);
-    return ZERO_OK;
-}
+enum { MOST_TENSORS = 64 };
 
 typedef struct result { // whole tensors, put together from the parts of all ranks
     double loss, evaluated;
@@ -191,7 +92,7 @@ static void end_unit(void *rank_, int unit, unsigned parts)
     const zero_unit_sizes *sizes = &r->net->sizes[unit];
     int listed = 0;
     for (int i = 0; i < sizes->exchange_count; i++)
-        listed += is_made(r, &sizes->exchanges[i]) ? sizes->exchanges[i].calls : 0;
+        listed += rank_makes(r, &sizes->exchanges[i]) ? sizes->exchanges[i].calls : 0;
     assert_int_equal(r->next, listed);
 }
 
@@ -269,7 +170,7 @@ static void run_cut(const zr_lm_config *config, const zr_backend *backend, zero_
                                        .size = how->ranks,
                                        .window = world.windows[r],
                                        .bytes = (int64_t)window_bytes(&j->net),
-                                       .run = run},
+                                       .run = rank_run},
                          .world = &world,
                          .net = &j->net};
         j->net.exchanger = how->ranks > 1 ? &j->rank.exchanger : NULL;
@@ -294,8 +195,8 @@ static void run_cut(const zr_lm_config *config, const zr_backend *backend, zero_
 
 static void free_result(result *r)
 {
-    for (int i = 0; i < r->count; i++)
-        free(r->at[i].gradient);
+    while (r->count)
+        free(r->at[--r->count].gradient);
 }
 
 static void run_whole(const zr_lm_config *config, const zr_backend *backend, zero_shape shape,
@@ -398,19 +299,26 @@ static void check_cut(const zr_lm_config *config, const zr_backend *backend, zer
     free_result(&whole);
 }
 
-static void check_all(int which, const char *lora, bool documents)
+typedef struct question {
+    int which;
+    const char *lora, *preference;
+    bool documents;
+} question;
+
+static void check_all(const question *of)
 {
     static const zero_shape shapes[] = {
-        {.batch = 2, .seq = 8}, {.batch = 1, .seq = 7}, {.batch = 1, .seq = 3}};
+        {.batch = 2, .seq = 8}, {.batch = 1, .seq = 7}, {.batch = 1, .seq = 5}};
     for (const zr_backend *const *backend = zr_backends(); *backend; backend++) {
         if (!harness_offered(*backend))
             continue;
         for (int s = 0; s < ZR_COUNT(shapes); s++)
             for (int count = 2; count <= 8; count *= SANITIZED ? 4 : 2) {
-                zr_lm_config config = config_of(which, s == 1 ? 0.2f : 0);
+                zr_lm_config config = config_of(of->which, s == 1 ? 0.2f : 0);
                 zero_shape shape = shapes[s];
-                config.documents = documents;
-                assert_int_equal(zr_lora_parse(lora, "", &config, &config.lora, NULL), ZERO_OK);
+                config.documents = of->documents;
+                assert_false(zr_lora_parse(of->lora, "", &config, &config.lora, NULL));
+                assert_false(zr_preference_parse(of->preference, "", &config.preference, NULL));
                 check_cut(&config, *backend, shape, count, 2e-4);
                 shape.dtype = ZERO_BF16;
                 if (count == 4)
@@ -419,24 +327,28 @@ static void check_all(int which, const char *lora, bool documents)
     }
 }
 
-static void each_model(void **state)
+static void each_kind(void **state)
 {
-    for (int which = GPT2; which < CONFIGS; which++)
-        check_all(which, NULL, false);
+    static const question all[] = {{GPT2},
+                                   {GPT2_ERF},
+                                   {LLAMA},
+                                   {TIED},
+                                   {NEOX},
+                                   {GPT2, .documents = true},
+                                   {LLAMA, "r=2", .documents = true},
+                                   {GPT2, "r=3,alpha=2"},
+                                   {LLAMA, "r=3,alpha=2,rslora"},
+                                   {TIED, "r=2,targets=k_proj+down_proj"},
+                                   {NEOX, "r=3"},
+                                   {LLAMA, NULL, "dpo,beta=0.5,smoothing=0.1", true},
+                                   {TIED, NULL, "orpo", true},
+                                   {NEOX, NULL, "kto,desirable=2", true}};
+    for (int i = 0; i < ZR_COUNT(all); i++)
+        check_all(&all[i]);
 }
 
-static void documents(void **state)
+static void dropout_of_adapters(void **state)
 {
-    check_all(GPT2, NULL, true);
-    check_all(LLAMA, "r=2", true);
-}
-
-static void adapters(void **state)
-{
-    check_all(GPT2, "r=3,alpha=2", false);
-    check_all(LLAMA, "r=3,alpha=2,rslora", false);
-    check_all(TIED, "r=2,targets=k_proj+down_proj", false);
-    check_all(NEOX, "r=3", false);
     // Masks depend on the number of slices, not on that of ranks.
     static result one, other;
     zr_lm_slices slices = {.count = 4, .ranks = 1, .exact = true};
@@ -469,6 +381,9 @@ static void the_head_in_chunks(void **state)
     assert_int_equal(net.sizes[HEAD].products[0].m + net.sizes[HEAD].products[6].m, ROWS);
     harness_destroy(&net);
     check_cut(&config, cpu, shape, 2, 2e-4);
+    config.documents = true;
+    zr_preference_parse("simpo", "", &config.preference, NULL);
+    check_cut(&config, cpu, shape, 2, 2e-4);
 }
 
 // Three ranks have bits of their own, which are the same on each of them.
@@ -494,7 +409,7 @@ static void any_number_of_ranks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_model), cmocka_unit_test(adapters), cmocka_unit_test(documents),
+        cmocka_unit_test(each_kind), cmocka_unit_test(dropout_of_adapters),
         cmocka_unit_test(the_head_in_chunks), cmocka_unit_test(any_number_of_ranks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

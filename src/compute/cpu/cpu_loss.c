@@ -15,6 +15,7 @@ typedef struct softmax_job {
     zero_dtype dtype;
     int64_t width;
     float factor;
+    const float *weight; // (rows) of the gradients; NULL: all are 1
     void *x;
     float *row_loss;
     const int32_t *target;
@@ -111,6 +112,12 @@ static float loss_of_parts(const zr_loss_part *whole)
     return (float)(log(whole->sum) + ((double)whole->largest - (double)whole->aimed));
 }
 
+// Returns by what the gradient of a row is multiplied.
+static float row_factor(const softmax_job *job, int64_t i)
+{
+    return job->weight ? job->factor * job->weight[i] : job->factor;
+}
+
 // Turns logits into gradients. whole: of all slices of the row; kept: as in row_multiply.
 INLINE void row_gradient(zero_dtype type, const softmax_job *job, int64_t i,
                          const zr_loss_part *whole, const float *kept)
@@ -118,11 +125,12 @@ INLINE void row_gradient(zero_dtype type, const softmax_job *job, int64_t i,
     void *x = softmax_row(job, i);
     int32_t target = job->target[i];
     double sum = whole->sum;
-    row_multiply(type, x, job->width, whole->largest, kept, (float)(job->factor / sum));
+    float factor = row_factor(job, i);
+    row_multiply(type, x, job->width, whole->largest, kept, (float)(factor / sum));
     if (target < 0 || target >= job->width)
         return;
     double probability = vf_exp(vf_all(whole->aimed - whole->largest))[0];
-    vf_put_as(type, x, target, 1, vf_all((float)((probability - sum) / sum * job->factor)));
+    vf_put_as(type, x, target, 1, vf_all((float)((probability - sum) / sum * factor)));
 }
 
 INLINE void loss_row(zero_dtype type, const softmax_job *job, int64_t i, int worker)
@@ -152,11 +160,13 @@ static void loss_rows(const void *job_, int64_t first, int64_t last, int worker)
 }
 
 void ZR_CPU_TABLE(zr_cpu_loss)(zr_queue *queue, const zr_loss *loss, const int32_t *target,
-                               const float *factor, void *logits, float *row_loss)
+                               const float *factor, const float *weight, void *logits,
+                               float *row_loss)
 {
     softmax_job job = {.dtype = loss->dtype,
                        .width = loss->vocab,
                        .factor = loss->gradient && factor ? *factor : 0,
+                       .weight = weight,
                        .x = logits,
                        .row_loss = row_loss,
                        .target = target,
@@ -222,11 +232,13 @@ static void finish_rows(const void *job_, int64_t first, int64_t last, int worke
 
 void ZR_CPU_TABLE(zr_cpu_loss_finish)(zr_queue *queue, const zr_loss *loss,
                                       const zr_loss_part *parts, const int32_t *target,
-                                      const float *factor, void *logits, float *row_loss)
+                                      const float *factor, const float *weight, void *logits,
+                                      float *row_loss)
 {
     softmax_job job = {.dtype = loss->dtype,
                        .width = loss->vocab,
                        .factor = loss->gradient && factor ? *factor : 0,
+                       .weight = weight,
                        .x = logits,
                        .row_loss = row_loss,
                        .target = target,

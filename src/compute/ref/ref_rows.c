@@ -166,12 +166,20 @@ static double sum_exponentials(zero_dtype dtype, const void *x, int64_t at, int6
     return sum;
 }
 
+// Returns by what the gradient of a row is multiplied.
+static double ref_row_factor(const zr_loss *loss, const float *factor, const float *weight,
+                             int64_t row)
+{
+    return !loss->gradient ? 0 : weight ? (double)*factor * weight[row] : *factor;
+}
+
 void zr_ref_loss(zr_queue *queue, const zr_loss *loss, const int32_t *target, const float *factor,
-                 void *logits, float *row_loss)
+                 const float *weight, void *logits, float *row_loss)
 {
     for (int64_t i = 0; i < loss->rows; i++) {
         int64_t at = i * loss->vocab;
         bool counts = target[i] >= 0;
+        double by = ref_row_factor(loss, factor, weight, i);
         double largest = counts ? ref_largest_of(loss->dtype, logits, at, loss->vocab) : 0,
                sum = counts ? sum_exponentials(loss->dtype, logits, at, loss->vocab, largest) : 1;
         assert(target[i] < loss->vocab);
@@ -181,7 +189,7 @@ void zr_ref_loss(zr_queue *queue, const zr_loss *loss, const int32_t *target, co
         for (int64_t j = 0; loss->gradient && j < loss->vocab; j++) {
             double probability = exp(ref_get(loss->dtype, logits, at + j) - largest) / sum;
             ref_put(loss->dtype, logits, at + j,
-                    counts ? (probability - (j == target[i])) * *factor : 0);
+                    counts ? (probability - (j == target[i])) * by : 0);
         }
     }
 }
@@ -204,18 +212,20 @@ void zr_ref_loss_parts(zr_queue *queue, const zr_loss *loss, const int32_t *targ
 }
 
 void zr_ref_loss_finish(zr_queue *queue, const zr_loss *loss, const zr_loss_part *parts,
-                        const int32_t *target, const float *factor, void *logits, float *row_loss)
+                        const int32_t *target, const float *factor, const float *weight,
+                        void *logits, float *row_loss)
 {
     for (int64_t i = 0; i < loss->rows; i++) {
         int64_t at = i * loss->vocab;
         bool counts = target[i] != ZR_TARGET_NONE;
+        double by = ref_row_factor(loss, factor, weight, i);
         zr_loss_part whole = zr_loss_parts_join(parts + i, loss->slices, loss->stride);
         row_loss[i] = counts ? (float)(log(whole.sum) + ((double)whole.largest - whole.aimed)) : 0;
         for (int64_t j = 0; loss->gradient && j < loss->vocab; j++) {
             double x = ref_get(loss->dtype, logits, at + j),
                    probability = exp(x - whole.largest) / whole.sum;
             ref_put(loss->dtype, logits, at + j,
-                    counts ? (probability - (j == target[i])) * *factor : 0);
+                    counts ? (probability - (j == target[i])) * by : 0);
         }
     }
 }
