@@ -28,6 +28,7 @@ static zero_data_options data_options_of(const cli_arguments *a)
         .chat = a->text[OPT_CHAT],
         .chat_date = a->text[OPT_CHAT_DATE],
         .attention = a->text[OPT_ATTENTION],
+        .preference = a->text[OPT_PREFERENCE],
         .model_dir = a->text[OPT_MODEL],
         .tokenizer = a->text[OPT_TOKENIZER],
         .seq = a->integer[OPT_SEQ],

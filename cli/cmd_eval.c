@@ -20,18 +20,23 @@ static zero_eval_options eval_options_of(const cli_arguments *a, bool first)
         .seq = a->integer[OPT_SEQ],
         .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL],
         .tokenizer = a->text[OPT_TOKENIZER],
+        .preference = a->text[OPT_PREFERENCE],
+        .reference = a->text[OPT_REFERENCE],
     };
 }
 
 static int eval_rank(const cli_arguments *a, zero_comm *comm)
 {
     bool first = zero_comm_rank(comm) == 0;
-    const zero_eval_options options = eval_options_of(a, first);
+    zero_eval_options options = eval_options_of(a, first);
     zero_eval_result result;
+    zero_preference_result preferred = {0};
+    options.preferred = &preferred;
     zero_error error = {0};
     if (zero_eval(comm, &options, &result, &error) != ZERO_OK)
         return cli_fail_rank(a->command, comm, &error);
-    if (first && zero_evaluation_report(&result, a->given[OPT_JSON], cli_print, NULL, &error))
+    if (first && zero_evaluation_report(&result, preferred.pairs ? &preferred : NULL,
+                                        a->given[OPT_JSON], cli_print, NULL, &error))
         return cli_fail_rank(a->command, comm, &error);
     return 0;
 }

@@ -153,8 +153,12 @@ static void show_eval(cli_console *console, const zero_event *event)
     char name[64], loss[32];
     write_step_name(event, name, sizeof name);
     cli_console_clear(console);
-    printf("%s | val loss %s (%s%s)\n", name, loss_text(event->loss, 6, loss), event->text,
-           event->is_best ? ", the best so far" : "");
+    printf("%s | val loss %s", name, loss_text(event->loss, 6, loss));
+    if (event->pairs && !isnan(event->accuracy))
+        printf(", accuracy %.3f", event->accuracy);
+    if (event->pairs && !isnan(event->margin))
+        printf(", margin %.4g", event->margin);
+    printf(" (%s%s)\n", event->text, event->is_best ? ", the best so far" : "");
 }
 
 static void show_sample(cli_console *console, const zero_event *event)

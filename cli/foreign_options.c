@@ -115,6 +115,11 @@ static const struct {
      "zero convert --from MODEL --adapter ADAPTER --to DIR adds an adapter to its model, which "
      "--model takes; --resume goes on with the run that made it",
      "adapter adapter-name-or-path"},
+    {OPT_PREFERENCE, "--preference dpo,beta=0.1 says all of it",
+     "pref-beta pref-loss rlhf dpo-beta loss-type simpo-gamma orpo-beta kto-chosen-weight "
+     "kto-rejected-weight label-smoothing rl"},
+    {OPT_REFERENCE, "the reference is the model as the run begins, or --model without its adapter",
+     "ref-model ref-model-path precompute-ref-log-probs"},
     {OPT_CONFIG, "the key libzero.lora of the configuration says what trains",
      "lora lora-rank lora-r lora-alpha lora-dropout lora-target-modules lora-modules peft"},
     {OPT_DATA, "zero eval and zero generate take adapters; what is read here needs none",

@@ -44,6 +44,21 @@ const cli_option cli_options_model[] = {
         .help = "train low-rank adapters of --model instead of the model: r=16[,alpha=32]"
                 "[,targets=all-linear][,dropout=0.05][,rslora]; targets are layers, as q_proj+"
                 "v_proj (docs/fine-tuning.md)"),
+    OPTION(TEXT, PREFERENCE, "--preference", "LOSS", TRAIN | EVAL | PLAN | DATA,
+        .standard_text = "none: the loss is that of the next token",
+        .help = "train on preferences, records with \"chosen\" and \"rejected\" answers: "
+                "dpo[,beta=0.1][,smoothing=0], orpo[,beta=0.1][,prompt_loss=true], "
+                "simpo[,beta=2][,gamma=1][,smoothing=0] or kto[,beta=0.1][,desirable=1]"
+                "[,undesirable=1] (docs/fine-tuning.md)",
+        .differs = {FOR(EVAL, .help = "measure the loss, the accuracy and the margin of "
+                                      "preferences, as a training with --preference says them"),
+                    FOR(DATA, .help = "show records as a training with --preference reads them")}),
+    OPTION(TEXT, REFERENCE, "--reference", "FILE", TRAIN | EVAL, .choices = "FILE",
+        .standard_text = "next to the first data file",
+        .help = "where the log-probabilities of dpo's and kto's reference are kept: computed once, "
+                "of the model as the run begins",
+        .differs = {FOR(EVAL, .standard_text = "--model without its --adapter",
+                        .help = "the reference of dpo and kto: " A_MODEL)}),
     OPTION(TEXT, ADAPTER, "--adapter", "DIR", EVAL | GENERATE | CONVERT, .choices = "FILE",
         .help = "an adapter of --model: a directory as peft saves it, or that of a run that "
                 "trained one",

@@ -23,6 +23,8 @@ static const struct {
     {OPT_SPLIT, "libzero.pipeline.split", DIVIDED},
     {OPT_LORA, "libzero.lora"},
     {OPT_BASE, "libzero.base", 1 << CLI_TRAIN | 1 << CLI_PLAN},
+    {OPT_PREFERENCE, "libzero.preference", 1 << CLI_TRAIN | 1 << CLI_PLAN},
+    {OPT_REFERENCE, "libzero.reference", 1 << CLI_TRAIN},
     {OPT_ATTENTION, "libzero.attention"},
     {OPT_SEED, "libzero.seed", 1 << CLI_TRAIN},
     {OPT_LR, "optimizer.params.lr", 1 << CLI_TRAIN},

@@ -143,7 +143,7 @@ typedef struct zero_data_options {
     // Gets one sample after the other, in UTF-8; bytes may be 0. A non-zero result stops.
     int (*emit)(void *user, const char *text, size_t length);
     void *user;
-    const char *attention; // as in zero_eval_options
+    const char *attention, *preference; // as in zero_eval_options
 } zero_data_options;
 
 // Passes the samples of micro-batch 0 of step 0, as zero_train would take them with these options,
@@ -153,9 +153,9 @@ typedef struct zero_data_options {
 // Returns ZERO_ERR_USAGE, ZERO_ERR_IO or ZERO_ERR_DATA for the same reasons as zero_train.
 ZERO_API zero_status zero_data_show(const zero_data_options *options, zero_error *error);
 
-// ---- zero_evaluation_report: writes what zero_eval has measured: loss, perplexity, bits_per_byte
-// if bytes are known. json 1: one JSON object, on one line, which also has windows, tokens, bytes.
-ZERO_API zero_status zero_evaluation_report(const zero_eval_result *result, int json,
+// ---- zero_evaluation_report: writes what zero_eval has measured; preferred may be NULL.
+ZERO_API zero_status zero_evaluation_report(const zero_eval_result *result,
+                                            const zero_preference_result *preferred, int json,
                                             void (*write)(void *user, const char *text), void *user,
                                             zero_error *error);
 

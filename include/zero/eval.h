@@ -44,6 +44,13 @@ typedef struct zero_eval_options {
     // "nf4" or "int8": the weights of the blocks are kept so, as libzero.base says of a training
     // (docs/fine-tuning.md); NULL: as their files have them.
     const char *base;
+    // "dpo,beta=0.1", ... as libzero.preference says it of a training: the loss of preferences is
+    // measured; NULL: that of the next token.
+    const char *preference;
+    // The model with which dpo and kto compare: a directory as model_dir; NULL: model_dir without
+    // its adapter.
+    const char *reference;
+    struct zero_preference_result *preferred; // filled if there is a preference; NULL: not wanted
 } zero_eval_options;
 
 // `tokens` counts those whose loss was measured, which excludes prompts; `bytes` is the size of the
@@ -52,6 +59,14 @@ typedef struct zero_eval_result {
     double loss;
     int64_t windows, tokens, bytes;
 } zero_eval_result;
+
+// Next to a loss of preferences, which is the mean over pairs (KTO: examples): their number; the
+// share of the pairs whose chosen answer has the larger reward; the mean reward of chosen answers
+// minus that of rejected ones. NaN: there is none.
+typedef struct zero_preference_result {
+    int64_t pairs;
+    double accuracy, margin;
+} zero_preference_result;
 
 // Computes the mean cross-entropy in nats over the windows i*seq, i < floor((n-1)/seq); each token
 // has the same weight. Collective over comm: the windows are divided among the ranks (of those that

@@ -31,6 +31,11 @@ typedef struct zero_event { // fields that an event does not have are 0 or NULL
     // SAMPLE: the sample; EVAL: what was read ("132 windows", "all of the held-out text"); END: the
     // directory of the model.
     const char *text;
+    // EVAL, of a training on preferences: the pairs that were compared (KTO: examples), the share
+    // of them whose chosen answer has the larger reward, and the mean reward of chosen answers
+    // minus that of rejected ones; each NaN if there is none.
+    int64_t pairs;
+    double accuracy, margin;
 } zero_event;
 
 // Called on rank 0 only. A non-zero result cancels: all ranks end after this step with

@@ -10,6 +10,7 @@
 #include <zero/commands.h>
 
 #include <string.h>
+#include <zero/preference.h>
 
 enum { SEQ = 128, SAMPLES = 2, SEED = 1337 };
 
@@ -22,10 +23,12 @@ typedef struct show {
     zr_tokenizer *tokenizer;
     zr_dataset data, held;
     int64_t vocabulary, seq;
+    zr_preference preference;
     zr_report *report;   // of one sample
     zr_buffer text, ids; // of one mark: its text, and its tokens as a list of JSON
     zr_decoder decoder;
-    bool begins; // the part that is shown next begins a packed example
+    const char *role; // of preferences: that of the example that is shown
+    bool begins;      // the part that is shown next begins a packed example
     bool stopped;
 } show;
 
@@ -55,10 +58,13 @@ static zero_status read_data_show_all(show *s, zero_error *error)
         zr_tokenizer_directory(options->tokenizer, &options->logger, &s->tokenizer_path, error));
     ZERO_TRY(zr_reading_chat(s->model_dir, s->tokenizer_path, options->chat, options->chat_date,
                              &s->chat, error));
+    ZERO_TRY(zr_preference_parse(options->preference, "options.preference", &s->preference, error));
     const zr_corpus_options corpus = {.arguments = options->data,
                                       .count = options->data_count,
                                       .field = options->field,
                                       .chat = &s->chat,
+                                      .preferences = zr_reading_preferences(&s->preference),
+                                      .prompt_loss = s->preference.prompt_loss > 0,
                                       .watch =
                                           zr_reading_watch(&s->progress, NULL, &options->logger)};
     ZERO_TRY(zr_corpus_open(&corpus, &s->corpus, error));
@@ -122,6 +128,8 @@ static void end_part(show *s, mark mark, bool is_target)
     zr_report_json_only(s->report, "end", zr_flag(mark == MARK_END));
     if (s->begins)
         zr_report_json_only(s->report, "begins", zr_flag(true));
+    if (s->begins && s->role)
+        zr_report_json_only(s->report, "role", zr_text(s->role));
     s->begins = false;
     zr_report_json_only(s->report, "tokens", zr_both(NULL, s->ids.data));
     zr_report_phrase(s->report, &(zr_heading){"text", has_text ? put[0] : ""},
@@ -176,6 +184,26 @@ static int64_t rows_of_example(const zr_rows *rows, int64_t first, int64_t seq)
     return end - first;
 }
 
+// Says what an example of preferences is.
+static void show_role(show *s, const int32_t *roles, int64_t rows)
+{
+    static const struct {
+        const char *text, *name, *color;
+    } words[] = {
+        [ZERO_ROLE_chosen] = {"chosen", "chosen", "\033[32m"},
+        [ZERO_ROLE_rejected] = {"rejected", "rejected", "\033[31m"},
+        [ZERO_ROLE_mismatched] = {"mismatched, for the baseline", "mismatched", "\033[33m"}};
+    int64_t row = rows;
+    while (row > 0 && (roles[row - 1] < 1 || roles[row - 1] >= ZR_COUNT(words)))
+        row--;
+    if (!row)
+        return;
+    s->role = words[roles[row - 1]].name;
+    zr_report_words(s->report, s->options->color ? "%s--- %s ---\033[0m\n" : "%s--- %s ---\n",
+                    s->options->color ? words[roles[row - 1]].color : "",
+                    words[roles[row - 1]].text);
+}
+
 // Shows the first `filled` rows of a window: those of a stream, or whole examples.
 static void show_tokens(show *s, const zr_rows *rows, int64_t filled, bool packed)
 {
@@ -185,6 +213,8 @@ static void show_tokens(show *s, const zr_rows *rows, int64_t filled, bool packe
         s->begins = packed;
         if (first)
             zr_report_words(s->report, "\n~~~ the next example, which does not see this one\n");
+        if (rows->roles)
+            show_role(s, rows->roles + first, count);
         show_example(s, &(example){rows->tokens + first, rows->targets + first, count});
     }
     zr_report_end(s->report);

@@ -122,9 +122,12 @@ const zr_key zr_keys_batch[] = {
                 "(--base): in bitsandbytes' nf4, 0.52 bytes a weight, or int8 by rows, a byte a "
                 "weight; auto: as their files have them"),
     KEY(ANY, "libzero.preference", "null", .nullable = true,
-        .help = "the loss of preferences that is trained in place of the language loss: "
-                "text, \"dpo,beta=0.1\", or an object with the same settings and "
+        .help = "the loss of preferences that is trained in place of the language loss "
+                "(--preference): text, \"dpo,beta=0.1\", or an object with the same settings and "
                 "the name as \"loss\"; null: none"),
+    KEY(STRING, "libzero.reference", "null", .nullable = true,
+        .help = "the file of the reference's log-probabilities that dpo and kto compare with "
+                "(--reference); null: next to the first data file"),
     KEY(OBJECT, "libzero.run", "null", .nullable = true,
         .help = "what a run was made with in addition to this file (model, text, windows, steps, "
                 "ranks, threads); written by zero train, read by people"),

@@ -135,6 +135,11 @@ static zero_status open_part(zr_corpus *corpus, const file *files, int count, in
 {
     zr_part *part;
     ZERO_TRY(add_part(corpus, files->kind, files->stream, files->path, &part, error));
+    if (corpus->options.preferences && files->kind != ZR_DATA_JSONL)
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s\" is %s, and preferences are records, of JSON or Parquet (jsonl:PATH "
+                       "is read as those under any name)",
+                       files->path, files->kind == ZR_DATA_TEXT ? "text" : "a file of tokens");
     *used = files->kind == ZR_DATA_TEXT ? count_joined_texts(files, count) : 1;
     return files->kind == ZR_DATA_TOKENS ? open_tokens(part, files, error)
                                          : add_files(corpus, part, files, *used, error);
@@ -185,6 +190,17 @@ static zero_status check_weights(zr_corpus *corpus, zero_error *error)
     return ZERO_OK;
 }
 
+static zero_status parse_map(const zr_corpus_options *options, zr_record_map *out,
+                             zero_error *error)
+{
+    ZERO_TRY(zr_record_map_parse(options->field, out, error));
+    if (!out->preferring || options->preferences)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "--map %s: it names answers to compare, which only --preference reads",
+                   options->field);
+}
+
 static zero_status open_all(zr_corpus *corpus, zero_error *error)
 {
     const zr_corpus_options *options = &corpus->options;
@@ -198,7 +214,7 @@ static zero_status open_all(zr_corpus *corpus, zero_error *error)
                                       &corpus->sources[corpus->source_count], error));
     ZERO_TRY(check_weights(corpus, error));
     if (options->field)
-        ZERO_TRY(zr_record_map_parse(options->field, &corpus->map, error));
+        ZERO_TRY(parse_map(options, &corpus->map, error));
     return open_parts(corpus, error);
 }
 

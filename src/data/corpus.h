@@ -21,6 +21,7 @@
 #include "chat/chat.h"
 #include "tokenizer/tokenizer.h"
 #include "data/dataset.h"
+#include "data/record_document.h"
 
 typedef struct zr_corpus zr_corpus;
 
@@ -30,6 +31,9 @@ typedef struct zr_corpus_options {
     // Of JSON records: the name of a field, or KEY=FIELD,... (record_shape.h); or NULL.
     const char *field;
     const zr_chat *chat; // format of messages
+    // Records are read for their answers, and text and tokens are refused.
+    zr_preferences preferences;
+    bool prompt_loss; // prompts of chosen answers are targets, too
     zr_watch watch;
     // Another rank of this machine looks into compressed files and reports what is wrong; this one
     // unpacks them only when it needs their text.

@@ -20,6 +20,22 @@ typedef struct zr_part_facts {
     int64_t records, records_spilled_at;
 } zr_part_facts;
 
+typedef enum zr_answer { // of a document of preferences
+    ZR_ANSWER_NONE,
+    ZR_ANSWER_CHOSEN,
+    ZR_ANSWER_REJECTED, // of a record that has no other
+    ZR_ANSWER_SECOND,   // the rejected one of a pair, after its chosen one
+} zr_answer;
+
+// Of preferences, records_at has for each document where it begins and what it is, in one number,
+// so that both go where the list goes.
+static inline int64_t zr_answer_place(int64_t begins, zr_answer answer)
+{
+    return begins << 2 | (int64_t)answer;
+}
+static inline int64_t zr_answer_begins(int64_t place) { return place >> 2; }
+static inline zr_answer zr_answer_of(int64_t place) { return (zr_answer)(place & 3); }
+
 typedef struct zr_part { // files that are read as one
     zr_data_kind kind;
     const char *name;   // name of its first file
@@ -68,6 +84,25 @@ zero_status zr_corpus_read_parts(zr_corpus *corpus, const zr_reading *reading, b
 // Reads where records [first, first+count) of a part begin, in its tokens.
 void zr_part_record_begins(const zr_corpus *corpus, const zr_part *part, int64_t first,
                            int64_t count, int64_t *out);
+// preference_stream.c. Adds the answers in a range of a part to *list. zr_answers_pair then makes the
+// stream's examples of those of all parts.
+typedef struct zr_answer_tokens { // of a document: tokens of the stream
+    int64_t first, count, prompt; // prompt: how many of them come before the answer
+    zr_answer answer;
+} zr_answer_tokens;
+typedef struct zr_answers {
+    zr_answer_tokens *at; // (count)
+    int count, capacity;
+} zr_answers;
+typedef struct zr_answer_range { // tokens [first, end) of a part
+    const zr_part *part;
+    int64_t first, end;
+    int64_t begin; // where in the stream the first of them is
+} zr_answer_range;
+zero_status zr_answers_add(const zr_corpus *corpus, const zr_answer_range *range,
+                           const zr_stream *stream, zr_answers *list, zero_error *error);
+zero_status zr_answers_pair(const zr_answers *list, zr_preferences preferences, int64_t seq,
+                            zr_stream *out, zero_error *error);
 void zr_corpus_beat(const zr_corpus *corpus, const char *name, size_t done, size_t total);
 // Passes on the text of each record of a part. `before` bytes of `total` were read before.
 zero_status zr_part_records_each(const zr_corpus *corpus, zr_part *part, size_t before,

@@ -19,6 +19,7 @@ static zero_status open_part_records(const zr_corpus *corpus, const zr_part *par
     ZERO_TRY(zr_records_open(part->name, part->records.data, part->records.length, out, error));
     out->map = corpus->options.field ? &corpus->map : NULL;
     out->chat = corpus->options.chat;
+    out->preferences = corpus->options.preferences;
     return ZERO_OK;
 }
 
@@ -246,7 +247,7 @@ static zero_status each_record(const zr_corpus *corpus, zr_part *part, size_t be
     part->facts.plain = records.plain;
     zr_records_close(&records);
     if (record)
-        zr_document_free(&record->document);
+        zr_text_record_free(record);
     zr_free(record);
     return status;
 }
@@ -256,18 +257,35 @@ typedef struct splitting { // records that are being encoded
     int64_t kept; // how many are trained on, with or without text
 } splitting;
 
+// Encodes a document of a record. role: of preferences, else ZR_ANSWER_NONE. An answer that is
+// written with its end token gets no second one, as in trl.
+static zero_status encode_document(reader *r, const zr_text_record *record,
+                                   const zr_document *document, zr_answer role, zero_error *error)
+{
+    const zr_ids *ids = &r->encoding.ids;
+    const int64_t begins = role ? zr_answer_place(tokens_so_far(r), role) : tokens_so_far(r);
+    if (!r->take)
+        zr_buffer_append(&r->part->records_at, &begins, sizeof begins);
+    ZERO_TRY(zr_encoding_add(&r->encoding, document, record->name, error));
+    bool ended =
+        role && ids->count && ids->at[ids->count - 1] == zr_tokenizer_end(r->encoding.tokenizer);
+    return end_document(r, record->ends && !ended, true, record->name, error);
+}
+
 static zero_status encode_record(void *user, zr_text_record *record, int64_t number,
                                  zero_error *error)
 {
     const splitting *s = user;
     reader *r = s->r;
-    const int64_t begins = tokens_so_far(r);
     if (number >= s->kept && r->part->facts.split < 0)
-        r->part->facts.split = begins;
-    if (!r->take)
-        zr_buffer_append(&r->part->records_at, &begins, sizeof begins);
-    ZERO_TRY(zr_encoding_add(&r->encoding, &record->document, record->name, error));
-    return end_document(r, record->ends, true, record->name, error);
+        r->part->facts.split = tokens_so_far(r);
+    ZERO_TRY(encode_document(r, record, &record->document,
+                             !r->corpus->options.preferences ? ZR_ANSWER_NONE
+                             : record->unwanted              ? ZR_ANSWER_REJECTED
+                                                             : ZR_ANSWER_CHOSEN,
+                             error));
+    return record->pair ? encode_document(r, record, &record->rejected, ZR_ANSWER_SECOND, error)
+                        : ZERO_OK;
 }
 
 // Reads the records; the last tenth of them is held out.

@@ -49,7 +49,7 @@ static int64_t masked_of(const zr_part *part, which what)
 // Returns whether a stream is packed.
 static bool wants_packing(const zr_corpus *corpus, int number, zr_pack pack)
 {
-    bool masked = pack == ZR_PACK_ALL;
+    bool masked = pack == ZR_PACK_ALL || corpus->options.preferences;
     for (int i = 0; i < corpus->part_count && pack == ZR_PACK_MASKED && !masked; i++)
         masked = corpus->parts[i].stream == number && masked_of(&corpus->parts[i], ALL) > 0;
     return masked;
@@ -103,11 +103,39 @@ static zero_status add_part_examples(const example_list *list, zero_error *error
     return ZERO_OK;
 }
 
+// Makes pairs of a stream whose spans have been added.
+static zero_status pair_stream(const zr_corpus *corpus, int number, which what, int64_t seq,
+                               zr_stream *out, zero_error *error)
+{
+    zr_answers list = {0};
+    zero_status status = ZERO_OK;
+    int64_t begin = 0;
+    for (int i = 0; i < corpus->part_count && status == ZERO_OK; i++) {
+        const zr_part *part = &corpus->parts[i];
+        const zr_answer_range range = {
+            .part = part,
+            .first = what == HELD ? part->facts.split : 0,
+            .end = what == KEPT ? part->facts.split : part->facts.count,
+            .begin = begin,
+        };
+        if (part->stream != number)
+            continue;
+        status = zr_answers_add(corpus, &range, out, &list, error);
+        begin += range.end - range.first;
+    }
+    if (status == ZERO_OK)
+        status = zr_answers_pair(&list, corpus->options.preferences, seq, out, error);
+    zr_free(list.at);
+    return status;
+}
+
 // Packs a stream whose spans have been added.
 static zero_status pack_stream(const zr_corpus *corpus, int number, which what, int64_t seq,
                                zr_stream *out, zero_error *error)
 {
     int64_t begin = 0;
+    if (corpus->options.preferences)
+        return pair_stream(corpus, number, what, seq, out, error);
     for (int i = 0; i < corpus->part_count; i++) {
         const zr_part *part = &corpus->parts[i];
         int64_t first = what == HELD ? part->facts.split : 0,
@@ -130,6 +158,12 @@ static zero_status pack_stream(const zr_corpus *corpus, int number, which what, 
 static zero_status check_length(const zr_stream *stream, const char *name, int64_t seq,
                                 zero_error *error)
 {
+    if (stream->marks)
+        return zr_fail(
+            error, ZERO_ERR_DATA,
+            "%s: no two answers with their prompts of which a part of both fits a window "
+            "of %lld tokens (--seq)",
+            name, (long long)seq);
     if (stream->examples)
         return zr_fail(error, ZERO_ERR_DATA, "%s: no example of two tokens or more", name);
     return zr_fail(
@@ -141,7 +175,10 @@ static zero_status check_length(const zr_stream *stream, const char *name, int64
 static zero_status allocate_streams(const zr_corpus *corpus, int64_t seq, zr_dataset *out,
                                     zero_error *error)
 {
-    *out = (zr_dataset){.seq = seq, .stream_count = corpus->stream_count};
+    *out = (zr_dataset){.seq = seq,
+                        .stream_count = corpus->stream_count,
+                        .preferences = corpus->options.preferences,
+                        .prompt_loss = corpus->options.prompt_loss};
     out->streams = zr_alloc((size_t)corpus->stream_count * sizeof *out->streams, error);
     out->weights =
         out->streams ? zr_alloc((size_t)corpus->stream_count * sizeof *out->weights, error) : NULL;
@@ -169,7 +206,8 @@ static zero_status make_stream(const zr_corpus *corpus, int number, which what, 
 
 static bool has_window(const zr_stream *stream, int64_t seq)
 {
-    return stream->examples ? stream->packing.windows > 0 : stream->count >= seq + 1;
+    return stream->examples || stream->marks ? stream->packing.windows > 0
+                                             : stream->count >= seq + 1;
 }
 
 // Makes the held-out part of a stream; false if it has no window, and is not used.

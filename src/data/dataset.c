@@ -16,6 +16,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include <zero/preference.h>
 
 zero_status zr_stream_add(zr_stream *stream, const zr_token_span *span, zero_error *error)
 {
@@ -81,6 +82,19 @@ void zr_stream_read(const zr_stream *stream, int64_t first, int64_t count, int32
     }
 }
 
+void zr_stream_read_example(const zr_stream *stream, int64_t number, int64_t from, int64_t count,
+                            int32_t *out)
+{
+    int64_t shared = stream->marks ? stream->marks[number].shared - from : 0;
+    if (shared > 0) {
+        shared = ZR_MIN(shared, count);
+        zr_stream_read(stream, stream->examples[number - 1].first + from, shared, out);
+        zr_stream_read_example(stream, number, from + shared, count - shared, out + shared);
+    } else if (count > 0) {
+        zr_stream_read(stream, stream->examples[number].first + from, count, out);
+    }
+}
+
 zero_status zr_stream_add_example(zr_stream *stream, int64_t first, int64_t count,
                                   zero_error *error)
 {
@@ -95,7 +109,8 @@ zero_status zr_stream_add_example(zr_stream *stream, int64_t first, int64_t coun
 
 zero_status zr_stream_pack(zr_stream *stream, int64_t seq, zero_error *error)
 {
-    return zr_packing_make(stream->examples, stream->example_count, seq, &stream->packing, error);
+    return zr_packing_make(stream->examples, stream->example_count, stream->marks ? 2 : 1, seq,
+                           &stream->packing, error);
 }
 
 int64_t zr_stream_windows(const zr_stream *stream, int64_t seq)
@@ -133,6 +148,8 @@ void zr_dataset_free(zr_dataset *dataset)
     for (int i = 0; i < dataset->stream_count; i++) {
         zr_free(dataset->streams[i].spans);
         zr_free(dataset->streams[i].examples);
+        zr_free(dataset->streams[i].marks);
+        zr_free(dataset->streams[i].references);
         zr_packing_free(&dataset->streams[i].packing);
     }
     zr_free(dataset->streams);
@@ -189,6 +206,8 @@ static bool has_target(const zr_stream *stream, int64_t window, int64_t seq)
 static int64_t bare_packed_windows(const zr_stream *stream, int64_t seq)
 {
     int64_t bare = 0;
+    if (stream->marks) // every answer has a row
+        return 0;
     for (int64_t w = 0; w < stream->packing.windows; w++)
         bare += !has_target(stream, w, seq);
     return bare;
@@ -246,6 +265,17 @@ zr_token_window zr_dataset_eval_window(const zr_dataset *dataset, int64_t window
     return (zr_token_window){0};
 }
 
+// Takes the marks of what is no target out of rows, and numbers them.
+static void finish_rows(int64_t rows, zr_rows out)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        out.tokens[i] = out.tokens[i] < 0 ? ~out.tokens[i] : out.tokens[i];
+        out.targets[i] = out.targets[i] < 0 ? ZR_MASKED : out.targets[i];
+        if (out.positions)
+            out.positions[i] = (int32_t)i;
+    }
+}
+
 // Copies rows [0, rows) from a stream: tokens from `first` on, and as targets those after them.
 // out: the first of these rows.
 static void copy_rows(const zr_stream *stream, int64_t first, int64_t rows, zr_rows out)
@@ -256,18 +286,17 @@ static void copy_rows(const zr_stream *stream, int64_t first, int64_t rows, zr_r
     zr_stream_read(stream, first, rows, tokens);
     memcpy(targets, tokens + 1, (size_t)(rows - 1) * sizeof *targets);
     zr_stream_read(stream, first + rows, 1, targets + rows - 1);
-    for (int64_t i = 0; i < rows; i++) {
-        tokens[i] = tokens[i] < 0 ? ~tokens[i] : tokens[i];
-        targets[i] = targets[i] < 0 ? ZR_MASKED : targets[i];
-        if (out.positions)
-            out.positions[i] = (int32_t)i;
-    }
+    finish_rows(rows, out);
 }
 
 zr_rows zr_rows_from(zr_rows rows, int64_t row)
 {
-    return (zr_rows){rows.tokens + row, rows.targets + row,
-                     rows.positions ? rows.positions + row : NULL};
+    return (zr_rows){.tokens = rows.tokens + row,
+                     .targets = rows.targets + row,
+                     .positions = rows.positions ? rows.positions + row : NULL,
+                     .roles = rows.roles ? rows.roles + row : NULL,
+                     .reference = rows.reference ? rows.reference + row : NULL,
+                     .losses = rows.losses ? rows.losses + row : NULL};
 }
 
 static void clear_rows(int64_t rows, zr_rows out)
@@ -277,7 +306,33 @@ static void clear_rows(int64_t rows, zr_rows out)
         out.targets[i] = ZR_MASKED;
         if (out.positions)
             out.positions[i] = (int32_t)i;
+        if (out.roles) {
+            out.roles[i] = ZERO_ROLE_none;
+            out.reference[i] = 0;
+        }
     }
+}
+
+// Copies rows [0, rows) of an example.
+static void copy_example(const zr_dataset *dataset, const zr_stream *stream, int64_t number,
+                         int64_t rows, zr_rows out)
+{
+    bool roles = out.roles && stream->marks;
+    int64_t role = stream->marks ? stream->marks[number].role : ZERO_ROLE_none;
+    float reference = stream->references ? stream->references[number] : 0;
+    bool asked = dataset->prompt_loss && role == ZERO_ROLE_chosen;
+    if (rows == 0)
+        return;
+    zr_stream_read_example(stream, number, 0, rows, out.tokens);
+    memcpy(out.targets, out.tokens + 1, (size_t)(rows - 1) * sizeof *out.targets);
+    zr_stream_read_example(stream, number, rows, 1, out.targets + rows - 1);
+    for (int64_t i = 0; roles && i < rows; i++) {
+        bool prompt = out.targets[i] < 0;
+        out.roles[i] = (int32_t)(!prompt ? role : asked ? ZERO_ROLE_prompt : ZERO_ROLE_none);
+        out.reference[i] = reference;
+        out.targets[i] = prompt && asked ? ~out.targets[i] : out.targets[i];
+    }
+    finish_rows(rows, out);
 }
 
 // Copies the T rows of a window.
@@ -293,7 +348,7 @@ static void copy_window(const zr_dataset *dataset, zr_token_window window, zr_ro
     for (int64_t i = packing->begins[window.first]; i < packing->begins[window.first + 1]; i++) {
         const zr_example *example = &stream->examples[packing->numbers[i]];
         int64_t rows = zr_example_rows(example, dataset->seq);
-        copy_rows(stream, example->first, rows, zr_rows_from(out, done));
+        copy_example(dataset, stream, packing->numbers[i], rows, zr_rows_from(out, done));
         done += rows;
     }
     clear_rows(dataset->seq - done, zr_rows_from(out, done));
@@ -353,6 +408,9 @@ uint64_t zr_dataset_hash(const zr_dataset *dataset, int share, int shares, const
         if (share == 0 && stream->examples)
             sum += zr_hash_bytes(stream->examples,
                                  (size_t)stream->example_count * sizeof *stream->examples, 2);
+        if (share == 0 && stream->marks)
+            sum += zr_hash_bytes(stream->marks,
+                                 (size_t)stream->example_count * sizeof *stream->marks, 3);
         for (int64_t b = 0; b * BLOCK < stream->count; b++) {
             const uint64_t place[2] = {(uint64_t)s, (uint64_t)b};
             if (number++ % shares == share)

@@ -28,6 +28,14 @@ typedef struct zr_token_span {
     const char *name; // name of the file or files that they come from
 } zr_token_span;
 
+// Of preferences, what an example is. In a window it stands next to its partner: examples 2n and 2n
+// + 1 are a chosen answer and the rejected one, or, of answers with labels, an answer and a
+// mismatched one: the prompt of the first with another example's answer.
+typedef struct zr_example_mark {
+    int64_t role;   // zero_role
+    int64_t shared; // tokens at its beginning that are those of the example before it
+} zr_example_mark;
+
 typedef struct zr_stream {
     zr_token_span *spans; // (span_count), in order
     int span_count, capacity;
@@ -37,6 +45,10 @@ typedef struct zr_stream {
     zr_example *examples;
     int example_count, example_capacity;
     zr_packing packing;
+    // Of preferences, else NULL: (example_count); and what the reference gives to each answer.
+    zr_example_mark *marks;
+    float *references;
+    int64_t dropped; // pairs that are left out, because a window has no room for both answers
 } zr_stream;
 
 typedef struct zr_dataset {
@@ -48,7 +60,9 @@ typedef struct zr_dataset {
     int64_t bare;    // windows without any target, if they tile the streams from their starts
     int64_t seq;     // T
     uint64_t seed;
-    bool documents; // micro-batches have positions, which begin anew in each example
+    bool documents;   // micro-batches have positions, which begin anew in each example
+    bool preferences; // micro-batches have roles and references
+    bool prompt_loss; // prompts of chosen answers are targets
 } zr_dataset;
 
 // Reads tokens [first, first+count) of the span; masked ones are ~id.
@@ -62,6 +76,9 @@ zero_status zr_stream_add(zr_stream *stream, const zr_token_span *span, zero_err
 zero_status zr_stream_add_example(zr_stream *stream, int64_t first, int64_t count,
                                   zero_error *error);
 zero_status zr_stream_pack(zr_stream *stream, int64_t seq, zero_error *error);
+// Reads tokens [from, from + count) of an example.
+void zr_stream_read_example(const zr_stream *stream, int64_t number, int64_t from, int64_t count,
+                            int32_t *out);
 // Reads tokens [first, first+count) of the stream; masked ones are ~id.
 void zr_stream_read(const zr_stream *stream, int64_t first, int64_t count, int32_t *out);
 // Return how many windows the stream has: in an epoch of training max(1, floor(n/T) - 1), in an
@@ -86,6 +103,9 @@ typedef struct zr_rows { // of a micro-batch, each (batch, T)
     // Targets that do not count are ZR_MASKED. positions: of each row in its example; NULL: they
     // are not wanted. Rows that no example has are a document of token 0 without targets.
     int32_t *tokens, *targets, *positions;
+    int32_t *roles; // of preferences: <zero/preference.h>; NULL: not wanted, as the next
+    float *reference;
+    float *losses; // where the last unit writes the losses of rows; NULL: nowhere
 } zr_rows;
 // Returns the rows of a window that a stream or examples fill.
 int64_t zr_dataset_window_rows(const zr_dataset *dataset, zr_token_window window);

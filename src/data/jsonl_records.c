@@ -1,5 +1,4 @@
 #include "data/jsonl_records.h"
-#include "data/record_document.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +21,12 @@ void zr_records_close(zr_records *records)
 {
     zr_parquet_close(records->rows);
     records->rows = NULL;
+}
+
+void zr_text_record_free(zr_text_record *record)
+{
+    zr_document_free(&record->document);
+    zr_document_free(&record->rejected);
 }
 
 int64_t zr_records_skip(zr_records *r, size_t bytes)
@@ -65,13 +70,18 @@ static zero_status place_error(const zr_records *r, const zr_record_span *span, 
 static zero_status read_object(zr_records *r, const json_t *object, zr_text_record *out,
                                zero_error *error)
 {
-    const zr_record_reading reading = {.map = r->map, .chat = r->chat, .name = out->name};
+    const zr_record_reading reading = {
+        .map = r->map, .chat = r->chat, .name = out->name, .preferences = r->preferences};
     zr_record_made made;
     if (!json_is_object(object))
         return zr_fail(error, ZERO_ERR_DATA, "%s: the record is %s, where an object is needed",
                        out->name, zr_record_type_name(object));
-    ZERO_TRY(zr_record_document(&reading, object, &out->document, &made, error));
+    ZERO_TRY(r->preferences ? zr_record_preference(&reading, object, &out->document, &out->rejected,
+                                                   &made, error)
+                            : zr_record_document(&reading, object, &out->document, &made, error));
     out->ends = made.ends;
+    out->pair = made.pair;
+    out->unwanted = made.unwanted;
     r->plain += made.plain;
     return ZERO_OK;
 }
@@ -119,6 +129,7 @@ static zero_status read_next(zr_records *r, zr_text_record *out, bool *more, zer
 {
     zr_record_span span;
     zr_document_clear(&out->document);
+    zr_document_clear(&out->rejected);
     if (r->rows)
         return read_row(r, out, more, error);
     *more = zr_record_split_next(&r->split, &span);

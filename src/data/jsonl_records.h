@@ -15,7 +15,7 @@
 
 #include "chat/chat.h"
 #include "data/parquet.h"
-#include "data/record_shape.h"
+#include "data/record_document.h"
 #include "data/record_split.h"
 
 #define ZR_RECORD_BYTES ((size_t)64 << 20) // the most bytes of a record
@@ -30,12 +30,16 @@ typedef struct zr_records {
     int64_t seen, empty, plain;
     const zr_record_map *map; // names of fields; NULL for those that keys have
     const zr_chat *chat;      // format of messages
+    zr_preferences preferences;
 } zr_records;
 
 typedef struct zr_text_record {
     zr_document document;
     char name[4096 + 32]; // "FILE:LINE", or "FILE: row 5"
     bool ends;            // an end token belongs after it; a conversation has its own end
+    // Of preferences: the rejected answer of a pair, with its prompt; an answer that is not wanted.
+    zr_document rejected;
+    bool pair, unwanted;
 } zr_text_record;
 
 // Returns the records of a text, from the first on.
@@ -51,6 +55,8 @@ void zr_records_close(zr_records *records); // needed after zr_records_open alon
 // not text, and a record longer than ZR_RECORD_BYTES; also fails as zr_chat_render does.
 zero_status zr_records_next(zr_records *records, zr_text_record *out, bool *more,
                             zero_error *error);
+
+void zr_text_record_free(zr_text_record *record); // what it holds; a zeroed one is allowed
 
 // Skips about `bytes` bytes without parsing them, all of them if it is Parquet, and returns how
 // many records are in them.

@@ -3,11 +3,12 @@
 #include "base/alloc.h"
 
 typedef struct packer {
-    const zr_example *examples;
-    int64_t count, seq;
-    int32_t *order;        // (count) numbers of examples, those with the most rows first
-    int32_t *next, *last;  // (count) the example after one in its window; the last one of a window
-    int32_t *first;        // (count) the first example of each window
+    const zr_example *examples; // (count, together)
+    int together;
+    int64_t count, seq;    // count: of bunches of examples that stand together
+    int32_t *order;        // (count) numbers of bunches, those with the most rows first
+    int32_t *next, *last;  // (count) the bunch after one in its window; the last one of a window
+    int32_t *first;        // (count) the first bunch of each window
     int32_t *room_next;    // (count) the next window with as much room
     int64_t *by_room;      // (seq + 1) a window with so much room; -1: there is none
     uint64_t *has, *group; // bit r of has: by_room[r] is a window; bit w of group: word w of has
@@ -45,13 +46,21 @@ static void release(packer *p)
     zr_free(p->group);
 }
 
+static int64_t rows_of_bunch(const packer *p, int64_t bunch)
+{
+    int64_t rows = 0;
+    for (int i = 0; i < p->together; i++)
+        rows += zr_example_rows(&p->examples[bunch * p->together + i], p->seq);
+    return rows;
+}
+
 // Sorts by rows, the most first; of equal ones, the earlier first. by_room counts.
 static int64_t sort_examples(packer *p)
 {
     int64_t *starts = p->by_room, packed = 0;
     for (int64_t e = 0; e < p->count; e++) {
-        int64_t rows = zr_example_rows(&p->examples[e], p->seq);
-        p->out->cut += p->examples[e].count - 1 > p->seq;
+        int64_t rows = rows_of_bunch(p, e);
+        p->out->cut += p->together == 1 && p->examples[e].count - 1 > p->seq;
         if (rows > 0)
             starts[rows]++;
     }
@@ -61,7 +70,7 @@ static int64_t sort_examples(packer *p)
         packed += number;
     }
     for (int64_t e = 0; e < p->count; e++) {
-        int64_t rows = zr_example_rows(&p->examples[e], p->seq);
+        int64_t rows = rows_of_bunch(p, e);
         if (rows > 0)
             p->order[starts[rows]++] = (int32_t)e;
     }
@@ -111,7 +120,7 @@ static int64_t take_window(packer *p, int64_t room)
 
 static void place_example(packer *p, int64_t example)
 {
-    int64_t rows = zr_example_rows(&p->examples[example], p->seq), room = find_room(p, rows),
+    int64_t rows = rows_of_bunch(p, example), room = find_room(p, rows),
             window = room < 0 ? p->out->windows++ : take_window(p, room);
     p->next[example] = -1;
     if (room < 0)
@@ -128,23 +137,28 @@ static zero_status write_windows(const packer *p, int64_t packed, zero_error *er
 {
     zr_packing *out = p->out;
     int32_t at = 0;
-    out->numbers = zr_alloc((size_t)(packed + 1) * sizeof *out->numbers, error);
+    out->numbers = zr_alloc((size_t)(packed * p->together + 1) * sizeof *out->numbers, error);
     out->begins = zr_alloc((size_t)(out->windows + 1) * sizeof *out->begins, error);
     if (!out->numbers || !out->begins)
         return ZERO_ERR_MEMORY;
     for (int64_t w = 0; w < out->windows; w++) {
         out->begins[w] = at;
         for (int32_t e = p->first[w]; e >= 0; e = p->next[e])
-            out->numbers[at++] = e;
+            for (int i = 0; i < p->together; i++)
+                out->numbers[at++] = e * p->together + i;
     }
     out->begins[out->windows] = at;
     return ZERO_OK;
 }
 
-zero_status zr_packing_make(const zr_example *examples, int64_t count, int64_t seq, zr_packing *out,
-                            zero_error *error)
+zero_status zr_packing_make(const zr_example *examples, int64_t count, int together, int64_t seq,
+                            zr_packing *out, zero_error *error)
 {
-    packer p = {.examples = examples, .count = count, .seq = seq, .out = out};
+    packer p = {.examples = examples,
+                .together = together,
+                .count = count / together,
+                .seq = seq,
+                .out = out};
     *out = (zr_packing){0};
     zero_status status = allocate(&p, error);
     if (status == ZERO_OK) {

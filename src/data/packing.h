@@ -24,9 +24,11 @@ typedef struct zr_packing {
     int64_t cut; // examples longer than a window, whose ends are left out
 } zr_packing;
 
-// Examples of fewer than two tokens have no row, and are left out. seq: T.
-zero_status zr_packing_make(const zr_example *examples, int64_t count, int64_t seq, zr_packing *out,
-                            zero_error *error);
+// Examples of fewer than two tokens have no row, and are left out. seq: T. together: how many
+// consecutive examples stand next to each other in one window, 1 if each stands alone; `count` is a
+// multiple of it, and several together never have more than T rows.
+zero_status zr_packing_make(const zr_example *examples, int64_t count, int together, int64_t seq,
+                            zr_packing *out, zero_error *error);
 void zr_packing_free(zr_packing *packing); // a zeroed one is allowed
 // Returns the rows of an example in a window.
 int64_t zr_example_rows(const zr_example *example, int64_t seq);

@@ -5,6 +5,7 @@
 #include "data/record_document.h"
 #include "data/record_turns.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct making {
@@ -54,8 +55,7 @@ static bool is_empty(const json_t *text) { return !text || !json_string_length(t
 
 // ---- records that have no text ------------------------------------------------------------------
 
-// Appends the names of the fields that are not null: "a", "b" and "c".
-static void list_fields(const json_t *record, zr_buffer *out)
+void zr_record_list_fields(const json_t *record, zr_buffer *out)
 {
     const char *key;
     json_t *value;
@@ -101,7 +101,7 @@ static zero_status fail_no_shape(const making *m, zero_error *error)
     const char *inner = find_inner_records(m->record), *name = m->reading->name;
     zr_buffer fields = {0}, known = {0};
     zero_status status;
-    list_fields(m->record, &fields);
+    zr_record_list_fields(m->record, &fields);
     zr_record_shapes_write(&known);
     if (fields.failed || known.failed)
         status = zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory to name its fields", name);
@@ -130,12 +130,12 @@ static zero_status fail_no_shape(const making *m, zero_error *error)
 // Fields without which a record says something else. A map does not name them: then they are meant
 // to be left out.
 static const struct {
-    const char *key, *what;
+    const char *key, *what, *preference; // preference: the one that trains on it; NULL
 } others[] = {
-    {"chosen", "pairs of answers, of which one is preferred (DPO)"},
-    {"rejected", "pairs of answers, of which one is preferred (DPO)"},
-    {"kto_tag", "answers that are wanted or not (KTO)"},
-    {"label", "answers that are wanted or not (KTO)"},
+    {"chosen", "pairs of answers, of which one is preferred", "dpo"},
+    {"rejected", "pairs of answers, of which one is preferred", "dpo"},
+    {"kto_tag", "answers that are wanted or not", "kto"},
+    {"label", "answers that are wanted or not", "kto"},
     {"images", "images"},
     {"image", "images"},
     {"videos", "videos"},
@@ -154,18 +154,29 @@ static bool says_more(const char *key, const json_t *value)
                       !(json_is_string(value) && !json_string_length(value));
 }
 
-static zero_status refuse_other(const making *m, const char *key, const char *what,
-                                zero_error *error)
+// Says how such a record is trained on.
+static void name_way(int other, char *out, size_t size)
 {
+    if (others[other].preference)
+        snprintf(out, size, "is what --preference %s does", others[other].preference);
+    else
+        snprintf(out, size, "is not built");
+}
+
+static zero_status refuse_other(const making *m, int other, zero_error *error)
+{
+    const char *key = others[other].key, *what = others[other].what;
+    char way[64];
+    name_way(other, way, sizeof way);
     if (!m->shape)
         return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                       "%s: the record has \"%s\": training on %s is not built; --map names the "
-                       "fields to train on (--map prompt=prompt,completion=chosen)",
-                       m->reading->name, key, what);
+                       "%s: the record has \"%s\": training on %s %s; --map names the fields to "
+                       "train on otherwise (--map prompt=prompt,completion=chosen)",
+                       m->reading->name, key, what, way);
     return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                   "%s: the record has \"%s\": training on %s is not built; to train on its %s "
-                   "alone, name the fields (--map %s=%s%s)",
-                   m->reading->name, key, what, m->shape->asks, m->shape->asks, m->shape->asks,
+                   "%s: the record has \"%s\": training on %s %s; to train on its %s alone, name "
+                   "the fields (--map %s=%s%s)",
+                   m->reading->name, key, what, way, m->shape->asks, m->shape->asks, m->shape->asks,
                    m->shape->answers ? ",..." : "");
 }
 
@@ -173,7 +184,7 @@ static zero_status refuse_others(const making *m, zero_error *error)
 {
     for (int i = 0; i < ZR_COUNT(others) && !m->reading->map; i++)
         if (says_more(others[i].key, json_object_get(m->record, others[i].key)))
-            return refuse_other(m, others[i].key, others[i].what, error);
+            return refuse_other(m, i, error);
     return ZERO_OK;
 }
 

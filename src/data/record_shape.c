@@ -95,6 +95,14 @@ static bool has_shape(const zr_record_map *map, const json_t *record, const zr_r
            (!shape->answers || zr_record_get(map, record, shape->answers));
 }
 
+const char *zr_record_answer_key(const json_t *record)
+{
+    for (int i = 0; i < ZR_COUNT(shapes); i++)
+        if (OF_TURNS >> shapes[i].kind & 1 && zr_record_get(NULL, record, shapes[i].asks))
+            return shapes[i].answers;
+    return NULL;
+}
+
 const zr_record_shape *zr_record_shape_of(const zr_record_map *map, const json_t *record)
 {
     if (map)
@@ -115,12 +123,24 @@ static bool is_mapped(const zr_record_map *map, const char *key)
     return false;
 }
 
-// Whether the map has every key that the shape needs, and none that it does not know.
+static bool is_preference_key(const char *key)
+{
+    return !strcmp(key, ZR_RECORD_CHOSEN) || !strcmp(key, ZR_RECORD_REJECTED) ||
+           !strcmp(key, ZR_RECORD_LABEL);
+}
+
+// Whether the map has every key that the shape needs, and none that it does not know. Two answers
+// stand for the one of the shape, and may have their prompts within them.
 static bool makes_shape(const zr_record_map *map, const zr_record_shape *shape)
 {
+    bool chosen = is_mapped(map, ZR_RECORD_CHOSEN), rejected = is_mapped(map, ZR_RECORD_REJECTED);
     for (int i = 0; i < map->count; i++)
-        if (!is_key_of(shape, map->keys[i].key))
+        if (!is_key_of(shape, map->keys[i].key) && !is_preference_key(map->keys[i].key))
             return false;
+    if (chosen || rejected)
+        return chosen && rejected && !is_mapped(map, ZR_RECORD_LABEL) &&
+               (map->count == 2 || is_mapped(map, shape->asks)) &&
+               !(shape->answers && is_mapped(map, shape->answers));
     return is_mapped(map, shape->asks) && (!shape->answers || is_mapped(map, shape->answers));
 }
 
@@ -139,6 +159,7 @@ static zero_status find_shape(const char *written, zr_record_map *map, zero_erro
         if (!makes_shape(map, &shapes[i]))
             continue;
         map->shape = &shapes[i];
+        map->preferring = is_mapped(map, ZR_RECORD_CHOSEN) || is_mapped(map, ZR_RECORD_LABEL);
         return ZERO_OK;
     }
     zr_buffer known = {0};
@@ -146,7 +167,7 @@ static zero_status find_shape(const char *written, zr_record_map *map, zero_erro
     zero_status status = zr_fail(error, ZERO_ERR_USAGE,
                                  "--map %s: its keys must be those of one shape of records, which "
                                  "these are neither of: %s (docs/data.md has what else each may "
-                                 "have)",
+                                 "have, and the keys of preferences)",
                                  written, known.failed ? "those of a record" : known.data);
     zr_buffer_free(&known);
     return status;

@@ -25,6 +25,11 @@ typedef struct zr_record_shape {
     const char *input;   // key of what the user's text is about, which may be missing; NULL
 } zr_record_shape;
 
+// The keys of preferences (record_preference.c), which a map may name next to those that ask.
+#define ZR_RECORD_CHOSEN "chosen"
+#define ZR_RECORD_REJECTED "rejected"
+#define ZR_RECORD_LABEL "label"
+
 enum { ZR_RECORD_MAPPED = 8 }; // the most keys of a map
 
 typedef struct zr_record_map {
@@ -33,7 +38,8 @@ typedef struct zr_record_map {
         const char *key, *field;
     } keys[ZR_RECORD_MAPPED];
     int count;
-    bool named; // a field was named alone: it is "text"
+    bool named;      // a field was named alone: it is "text"
+    bool preferring; // it names keys of preferences
     const zr_record_shape *shape;
 } zr_record_map;
 
@@ -50,6 +56,9 @@ const char *zr_record_field(const zr_record_map *map, const char *key);
 // Returns the value of a key; NULL if it is missing or null. With a map, keys that it does not name
 // are not read, except for those that a conversation has next to its messages (tools, ...).
 const json_t *zr_record_get(const zr_record_map *map, const json_t *record, const char *key);
+// Returns the key of the answer in the first shape of a turn whose question the record has;
+// NULL if there is none.
+const char *zr_record_answer_key(const json_t *record);
 // Appends the shapes as a text for messages: "messages", "prompt" and "completion", ...
 void zr_record_shapes_write(zr_buffer *out);
 

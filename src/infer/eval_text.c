@@ -22,6 +22,8 @@ enum { TOKENS_AT_ONCE = 4096 };
 typedef struct subject {                   // what is evaluated, and on what
     zero_eval_options options;             // as given, with the model's own directory
     char *model_dir, *tokenizer, *adapter; // directories to which those of the options lead
+    char *reference;
+    zr_preference preference;
     zr_loaded loaded;
     zr_chat chat;
     zr_reading_progress progress;
@@ -37,6 +39,14 @@ static zr_load_options load_options_of(const zero_eval_options *options)
         .parallel = {.tensor = options->tensor, .sequence_parallel = options->sequence_parallel}};
 }
 
+// Makes the model again as one of what the data are.
+static zero_status see_examples(subject *s, zero_error *error)
+{
+    if (s->preference.kind)
+        return zr_loaded_prefer(&s->loaded, &s->preference, error);
+    return s->dataset.documents ? zr_loaded_see_documents(&s->loaded, error) : ZERO_OK;
+}
+
 static zero_status read_data(zero_comm *comm, const zero_eval_options *options, int64_t seq,
                              subject *s, zero_error *error)
 {
@@ -48,6 +58,8 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
                                       .count = options->data_count,
                                       .field = options->field,
                                       .chat = &s->chat,
+                                      .preferences = zr_reading_preferences(&s->preference),
+                                      .prompt_loss = s->preference.prompt_loss > 0,
                                       .watch = zr_reading_watch(&s->progress, comm, logger),
                                       .follows = zr_reading_follows(comm)};
     ZERO_TRY(zr_corpus_open(&corpus, &s->corpus, error));
@@ -69,7 +81,28 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
     zr_reading_warn_records(s->corpus, logger);
     zr_reading_warn_cut(&s->dataset, logger);
     zr_reading_warn_chat(&s->chat, logger);
-    return s->dataset.documents ? zr_loaded_see_documents(&s->loaded, error) : ZERO_OK;
+    return see_examples(s, error);
+}
+
+// Finds what dpo and kto compare with.
+static zero_status accept_reference(subject *s, const zero_logger *logger, zero_error *error)
+{
+    const zero_eval_options *options = &s->options;
+    bool compares = zr_preference_has_reference(&s->preference);
+    if (options->reference && !compares)
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "--reference is a model that dpo and kto compare with, and --preference says "
+            "%s",
+            s->preference.kind ? zr_preference_name(s->preference.kind) : "nothing");
+    if (compares && !options->reference && !options->adapter)
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "--preference %s compares with a reference: --reference names the model that "
+            "the training began with, or --adapter is compared with --model without it",
+            zr_preference_name(s->preference.kind));
+    return options->reference ? zr_model_directory(options->reference, logger, &s->reference, error)
+                              : ZERO_OK;
 }
 
 static zero_status accept_options(const zero_comm *comm, const zero_eval_options *given, subject *s,
@@ -86,6 +119,8 @@ static zero_status accept_options(const zero_comm *comm, const zero_eval_options
     ZERO_TRY(zr_model_directory(options->model_dir, logger, &s->model_dir, error));
     ZERO_TRY(zr_tokenizer_directory(options->tokenizer, logger, &s->tokenizer, error));
     ZERO_TRY(zr_adapter_directory(options->adapter, logger, &s->adapter, error));
+    ZERO_TRY(zr_preference_parse(options->preference, "options.preference", &s->preference, error));
+    ZERO_TRY(accept_reference(s, logger, error));
     s->options.adapter = s->adapter;
     s->options.model_dir = s->model_dir;
     s->options.tokenizer = s->tokenizer;
@@ -114,6 +149,7 @@ static zero_status compare_inputs(zero_comm *comm, subject *s, zero_error *error
     if (comm->size == 1)
         return ZERO_OK;
     zr_fingerprint_number(&list, "--seq", s->dataset.seq);
+    zr_fingerprint_text(&list, "option", "--preference", options->preference);
     zr_fingerprint_config(&list, s->loaded.config);
     zr_fingerprint_model(&list, &s->loaded.model_config);
     if (s->loaded.tokenizer)
@@ -156,6 +192,29 @@ static zero_status count_bytes(const subject *s, int64_t *bytes, zero_error *err
                   : ZERO_OK;
 }
 
+// Loads the reference, in place of the model, for what it gives to each answer.
+static zero_status measure_reference(zero_comm *comm, subject *s, int64_t batch, zero_error *error)
+{
+    zr_load_options load = load_options_of(&s->options);
+    zr_loaded loaded = {0};
+    load.adapter = NULL;
+    load.directory = s->reference ? s->reference : s->options.model_dir;
+    zero_status status = zr_comm_agree(comm, zr_load_shape(comm, &load, &loaded, error), error);
+    if (status == ZERO_OK && loaded.shape.vocab != s->loaded.shape.vocab)
+        status = zr_fail(error, ZERO_ERR_USAGE,
+                         "\"%s\" has %lld tokens, and the model that is compared with it %lld",
+                         load.directory, (long long)loaded.shape.vocab,
+                         (long long)s->loaded.shape.vocab);
+    if (status == ZERO_OK)
+        status = zr_loaded_prefer(&loaded, &s->preference, error);
+    if (status == ZERO_OK)
+        status = zr_load_weights(comm, &load, batch, s->dataset.seq, &loaded, error);
+    if (status == ZERO_OK)
+        status = zr_windows_reference(loaded.engine, &s->dataset, batch, NULL, error);
+    zr_loaded_free(&loaded);
+    return status;
+}
+
 static zero_status measure_loss(zero_comm *comm, subject *s, zero_eval_result *out,
                                 zero_error *error)
 {
@@ -163,6 +222,8 @@ static zero_status measure_loss(zero_comm *comm, subject *s, zero_eval_result *o
             batch = ZR_MIN(windows, ZR_MAX(1, TOKENS_AT_ONCE / s->dataset.seq));
     zr_load_options load = load_options_of(&s->options);
     zr_windows_result result;
+    if (zr_preference_has_reference(&s->preference))
+        ZERO_TRY(measure_reference(comm, s, batch, error));
     ZERO_TRY(zr_load_weights(comm, &load, batch, s->dataset.seq, &s->loaded, error));
     ZERO_TRY(zr_windows_loss(s->loaded.engine, &s->dataset, batch, 0, NULL, &result, error));
     if (!result.tokens)
@@ -172,6 +233,11 @@ static zero_status measure_loss(zero_comm *comm, subject *s, zero_eval_result *o
                        zr_corpus_name(s->corpus), (long long)s->dataset.seq);
     *out =
         (zero_eval_result){.loss = result.loss, .windows = result.windows, .tokens = result.tokens};
+    if (s->preference.kind && s->options.preferred)
+        *s->options.preferred =
+            (zero_preference_result){result.pairs, result.accuracy, result.margin};
+    if (s->preference.kind) // the loss is not that of tokens
+        return ZERO_OK;
     return count_bytes(s, &out->bytes, error);
 }
 
@@ -196,10 +262,23 @@ zero_status zero_eval(zero_comm *comm, const zero_eval_options *options, zero_ev
     zr_free(s.model_dir);
     zr_free(s.tokenizer);
     zr_free(s.adapter);
+    zr_free(s.reference);
     return status;
 }
 
-zero_status zero_evaluation_report(const zero_eval_result *result, int json,
+static void put_pairs(zr_report *r, const zero_preference_result *result)
+{
+    if (!isnan(result->accuracy))
+        zr_report_field(r, &(zr_heading){"accuracy", "accuracy ", ZR_UNIT_DIGITS, 9},
+                        zr_real(result->accuracy));
+    if (!isnan(result->margin))
+        zr_report_field(r, &(zr_heading){"margin", "margin ", ZR_UNIT_DIGITS, 9},
+                        zr_real(result->margin));
+    zr_report_json_only(r, "pairs", zr_integer(result->pairs));
+}
+
+zero_status zero_evaluation_report(const zero_eval_result *result,
+                                   const zero_preference_result *preferred, int json,
                                    void (*write)(void *user, const char *text), void *user,
                                    zero_error *error)
 {
@@ -208,8 +287,11 @@ zero_status zero_evaluation_report(const zero_eval_result *result, int json,
     double nats = result->loss * (double)result->tokens;
     zr_report *r = zr_report_create(error);
     zr_report_field(r, &(zr_heading){"loss", "loss ", ZR_UNIT_DIGITS, 9}, zr_real(result->loss));
-    zr_report_field(r, &(zr_heading){"perplexity", "perplexity ", ZR_UNIT_DIGITS, 9},
-                    zr_real(exp(result->loss)));
+    if (preferred)
+        put_pairs(r, preferred);
+    else
+        zr_report_field(r, &(zr_heading){"perplexity", "perplexity ", ZR_UNIT_DIGITS, 9},
+                        zr_real(exp(result->loss)));
     if (result->bytes)
         zr_report_field(r, &(zr_heading){"bits_per_byte", "bits_per_byte ", ZR_UNIT_DIGITS, 9},
                         zr_real(nats / (double)result->bytes / log(2)));

@@ -68,7 +68,7 @@ static zero_status append_records(zr_records *records, zero_prompts *out, zero_e
                      ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for it", record.name)
                      : append_prompt(out, prompt->data, prompt->length, error);
     }
-    zr_document_free(&record.document);
+    zr_text_record_free(&record);
     return status;
 }
 

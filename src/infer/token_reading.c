@@ -46,14 +46,39 @@ zr_watch zr_reading_watch(zr_reading_progress *progress, zero_comm *comm, const 
     return (zr_watch){.beat = report_reading, .user = progress};
 }
 
+zr_preferences zr_reading_preferences(const zr_preference *preference)
+{
+    return !preference->kind                       ? ZR_PREFERENCES_NONE
+           : preference->kind == ZR_PREFERENCE_KTO ? ZR_PREFERENCES_LABELS
+                                                   : ZR_PREFERENCES_PAIRS;
+}
+
+static void warn_of_pairs(const zr_dataset *data, int64_t cut, int64_t all, int64_t dropped,
+                          const zero_logger *logger)
+{
+    if (cut)
+        zr_log(logger, ZERO_LOG_WARNING,
+               "%lld of %lld pairs are longer than a window of %lld tokens, and the ends of their "
+               "answers are left out: a larger --seq has room for them",
+               (long long)cut, (long long)(all / 2), (long long)data->seq);
+    if (dropped)
+        zr_log(logger, ZERO_LOG_WARNING,
+               "%lld pair%s left out: a window of %lld tokens has no room for their prompts and a "
+               "part of both answers, or an answer is empty",
+               (long long)dropped, dropped == 1 ? " is" : "s are", (long long)data->seq);
+}
+
 void zr_reading_warn_cut(const zr_dataset *data, const zero_logger *logger)
 {
-    int64_t cut = 0, all = 0;
+    int64_t cut = 0, all = 0, dropped = 0;
     for (int i = 0; i < data->stream_count; i++) {
         cut += data->streams[i].packing.cut;
         all += data->streams[i].example_count;
+        dropped += data->streams[i].dropped;
     }
-    if (cut)
+    if (data->preferences)
+        warn_of_pairs(data, cut, all, dropped, logger);
+    else if (cut)
         zr_log(logger, ZERO_LOG_WARNING,
                "%lld of %lld examples are longer than a window of %lld tokens, and their ends are "
                "left out: a larger --seq has room for them",

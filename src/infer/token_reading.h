@@ -5,6 +5,7 @@
 
 #include "comm/communicator.h"
 #include "data/corpus.h"
+#include "model/preference_spec.h"
 
 typedef struct zr_reading_progress {
     zero_comm *comm;           // NULL: no other rank waits
@@ -17,7 +18,9 @@ typedef struct zr_reading_progress {
 // Returns the watch for a corpus. `progress` must not move while the corpus is read.
 zr_watch zr_reading_watch(zr_reading_progress *progress, zero_comm *comm,
                           const zero_logger *logger);
-// Warns of examples that are longer than a window.
+// Returns what records are read for, to train on a preference.
+zr_preferences zr_reading_preferences(const zr_preference *preference);
+// Warns of examples that are longer than a window, and of pairs that have no place in one.
 void zr_reading_warn_cut(const zr_dataset *data, const zero_logger *logger);
 // Returns whether another rank of this machine makes its tokens where they are many.
 bool zr_reading_follows(const zero_comm *comm);

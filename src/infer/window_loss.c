@@ -4,8 +4,18 @@
 #include "comm/agreement.h"
 #include "engine/engine_api.h"
 #include "engine/rank_grid.h"
+#include "layers/layers.h"
+#include "layers/preference.h"
+
+#include <math.h>
 
 enum { ROUNDS_OF_STAGE = 4 };
+
+typedef struct preferred { // sums over pairs
+    zr_exact rewards[2];   // of chosen answers, and of rejected ones
+    int64_t counts[4];     // of these; pairs; pairs whose chosen answer has the larger reward
+} preferred;
+enum { PAIRS = 2, CORRECT };
 
 typedef struct reader {
     zero_engine *engine;
@@ -14,6 +24,9 @@ typedef struct reader {
     zr_rows rows;                 // (batch, seq)
     zr_exact sum;                 // of mean loss x targets that count, in units of windows
     int64_t windows, counted;     // counted: targets that count
+    // Of preferences, else NULL: `sum` is of the losses of pairs.
+    const zr_preference *preference;
+    preferred preferred;
     const zr_windows_leave *leave;
     int64_t left;
 } reader;
@@ -28,11 +41,13 @@ zero_status zr_windows_check_files(zero_comm *comm, const zr_dataset *dataset, z
 
 zero_tensors zr_windows_batch(zr_rows of, int64_t rows, int64_t seq)
 {
-    int32_t *const data[] = {of.tokens, of.targets, of.positions};
-    zero_tensors batch = {.count = of.positions ? 3 : 2};
-    for (int i = 0; i < batch.count; i++)
-        batch.at[i] =
-            (zero_tensor){.data = data[i], .dtype = ZERO_I32, .dims = 2, .shape = {rows, seq}};
+    void *const data[] = {of.tokens, of.targets, of.positions, of.roles, of.reference, of.losses};
+    zero_tensors batch = {.count = 0};
+    for (; batch.count < ZR_COUNT(data) && data[batch.count]; batch.count++)
+        batch.at[batch.count] = (zero_tensor){.data = data[batch.count],
+                                              .dtype = batch.count < 4 ? ZERO_I32 : ZERO_F32,
+                                              .dims = 2,
+                                              .shape = {rows, seq}};
     return batch;
 }
 
@@ -41,10 +56,23 @@ zero_status zr_windows_alloc(const zr_dataset *dataset, int64_t rows, zr_rows *o
 {
     size_t bytes = (size_t)(rows * dataset->seq) * sizeof(int32_t);
     *out = (zr_rows){.tokens = zr_alloc(bytes, error), .targets = zr_alloc(bytes, error)};
-    if (dataset->documents)
-        out->positions = zr_alloc(bytes, error);
-    return out->tokens && out->targets && (out->positions || !dataset->documents) ? ZERO_OK
-                                                                                  : ZERO_ERR_MEMORY;
+    bool had = out->tokens && out->targets;
+    if (had && dataset->documents)
+        had = (out->positions = zr_alloc(bytes, error)) != NULL;
+    if (had && dataset->preferences)
+        had = (out->roles = zr_alloc(bytes, error)) != NULL &&
+              (out->reference = zr_alloc(bytes, error)) != NULL;
+    return had ? ZERO_OK : ZERO_ERR_MEMORY;
+}
+
+zero_status zr_windows_alloc_losses(const zr_dataset *dataset, int64_t rows, zr_rows *out,
+                                    zero_error *error)
+{
+    ZERO_TRY(zr_windows_alloc(dataset, rows, out, error));
+    if (!dataset->preferences)
+        return ZERO_OK;
+    out->losses = zr_alloc((size_t)(rows * dataset->seq) * sizeof *out->losses, error);
+    return out->losses ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
 void zr_windows_free(zr_rows *rows)
@@ -52,6 +80,9 @@ void zr_windows_free(zr_rows *rows)
     zr_free(rows->tokens);
     zr_free(rows->targets);
     zr_free(rows->positions);
+    zr_free(rows->roles);
+    zr_free(rows->reference);
+    zr_free(rows->losses);
     *rows = (zr_rows){0};
 }
 
@@ -66,6 +97,33 @@ static bool is_last_stage(zero_engine *engine)
     return zr_engine_grid(engine)->mesh.place[ZERO_AXIS_pipeline] == count_stages(engine) - 1;
 }
 
+// Returns the weight of a batch's mean loss: the number of windows if no target is masked.
+static double target_share(const reader *r, int64_t count)
+{
+    int64_t seq = r->dataset->seq;
+    return (double)zr_count_targets(r->rows.targets, count * seq) / (double)seq;
+}
+
+// Adds up the pairs of a batch, of whose rows the last unit has written the losses.
+static zero_status add_pairs(reader *r, int64_t count, zero_error *error)
+{
+    const zr_preference_rows rows = {.rows = count * r->dataset->seq,
+                                     .positions = r->rows.positions,
+                                     .roles = r->rows.roles,
+                                     .reference = r->rows.reference,
+                                     .row_loss = r->rows.losses};
+    zr_preference_sums sums;
+    ZERO_TRY(zr_preference_compute(r->preference, &rows, NULL, &sums, error));
+    zr_exact_add(&r->sum, sums.loss);
+    for (int i = 0; i < ZR_COUNT(sums.rewards); i++) {
+        zr_exact_add(&r->preferred.rewards[i], sums.rewards[i]);
+        r->preferred.counts[i] += sums.counted[i];
+    }
+    r->preferred.counts[PAIRS] += sums.pairs;
+    r->preferred.counts[CORRECT] += sums.correct;
+    return ZERO_OK;
+}
+
 // Evaluates the n-th of the batches that are used, which are spread evenly over all batches.
 static zero_status evaluate_batch(reader *r, int64_t n, bool counts, zero_error *error)
 {
@@ -77,9 +135,11 @@ static zero_status evaluate_batch(reader *r, int64_t n, bool counts, zero_error 
     double loss;
     ZERO_TRY(zr_engine_evaluate(r->engine, &input, &loss, error));
     if (counts && is_last_stage(r->engine)) {
+        if (r->preference)
+            ZERO_TRY(add_pairs(r, count, error));
+        else
+            zr_exact_add(&r->sum, loss * target_share(r, count));
         int64_t tokens = zr_count_targets(r->rows.targets, count * seq);
-        // This weight is just the number of windows if no target is masked.
-        zr_exact_add(&r->sum, loss * ((double)tokens / (double)seq));
         r->windows += count;
         r->counted += tokens;
     }
@@ -110,7 +170,7 @@ static zero_status evaluate_batches(reader *r, zero_error *error)
 
 static zero_status evaluate_with_buffers(reader *r, zero_error *error)
 {
-    zero_status status = zr_windows_alloc(r->dataset, r->batch, &r->rows, error);
+    zero_status status = zr_windows_alloc_losses(r->dataset, r->batch, &r->rows, error);
     if (status == ZERO_OK)
         status = evaluate_batches(r, error);
     zr_windows_free(&r->rows);
@@ -126,6 +186,9 @@ static zero_status share_sums(reader *r, zero_error *error)
     int last = pipeline->size - 1;
     ZERO_TRY(zr_comm_broadcast(pipeline, &r->sum, (int64_t)sizeof r->sum, last, error));
     ZERO_TRY(zr_comm_broadcast(pipeline, &r->windows, (int64_t)sizeof r->windows, last, error));
+    if (r->preference)
+        ZERO_TRY(
+            zr_comm_broadcast(pipeline, &r->preferred, (int64_t)sizeof r->preferred, last, error));
     return zr_comm_broadcast(pipeline, &r->counted, (int64_t)sizeof r->counted, last, error);
 }
 
@@ -135,7 +198,26 @@ static zero_status sum_over_ranks(reader *r, zero_error *error)
     ZERO_TRY(zr_comm_all_reduce_small(comm, &r->sum, ZR_EXACT_WORDS, ZERO_I64, ZR_SUM, error));
     ZERO_TRY(zr_comm_all_reduce_small(comm, &r->windows, 1, ZERO_I64, ZR_SUM, error));
     ZERO_TRY(zr_comm_all_reduce_small(comm, &r->counted, 1, ZERO_I64, ZR_SUM, error));
+    if (r->preference)
+        ZERO_TRY(zr_comm_all_reduce_small(comm, &r->preferred,
+                                          (int64_t)(sizeof r->preferred / sizeof(int64_t)),
+                                          ZERO_I64, ZR_SUM, error));
     return share_sums(r, error);
+}
+
+static double accuracy_of(const reader *r)
+{
+    const int64_t *counts = r->preferred.counts;
+    bool pairs = r->preference && r->preference->kind != ZR_PREFERENCE_KTO && counts[PAIRS];
+    return pairs ? (double)counts[CORRECT] / (double)counts[PAIRS] : NAN;
+}
+
+static double margin_of(const preferred *of)
+{
+    if (!of->counts[0] || !of->counts[1])
+        return NAN;
+    return zr_exact_value(&of->rewards[0]) / (double)of->counts[0] -
+           zr_exact_value(&of->rewards[1]) / (double)of->counts[1];
 }
 
 zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int64_t batch,
@@ -143,6 +225,7 @@ zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int6
                             zero_error *error)
 {
     int64_t batches = (zr_dataset_eval_windows(dataset) + batch - 1) / batch;
+    const zr_lm_config *model = zr_lm_config_of(zr_engine_plan(engine)->model);
     reader r = {
         .engine = engine,
         .dataset = dataset,
@@ -152,14 +235,20 @@ zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int6
         .leave = leave,
     };
     zr_exact_zero(&r.sum);
+    if (model && model->preference.kind && dataset->preferences)
+        r.preference = &model->preference;
     ZERO_TRY(evaluate_with_buffers(&r, error));
     ZERO_TRY(sum_over_ranks(&r, error));
-    double counted = (double)r.counted / (double)dataset->seq;
+    double counted =
+        r.preference ? (double)r.preferred.counts[PAIRS] : (double)r.counted / (double)dataset->seq;
     *out = (zr_windows_result){
-        .loss = r.counted ? zr_exact_value(&r.sum) / counted : 0,
+        .loss = counted > 0 ? zr_exact_value(&r.sum) / counted : 0,
         .windows = r.windows,
         .tokens = r.counted,
         .left = r.left,
+        .pairs = r.preferred.counts[PAIRS],
+        .accuracy = accuracy_of(&r),
+        .margin = margin_of(&r.preferred),
     };
     return ZERO_OK;
 }

@@ -11,6 +11,11 @@ typedef struct zr_windows_result {
     int64_t windows; // that were read
     int64_t tokens;  // those of their targets that count
     bool left;       // it ended early, and the other fields mean nothing
+    // Of a model that is trained on preferences: `loss` is the mean over pairs (KTO: examples).
+    int64_t pairs;
+    double accuracy; // the share of pairs whose chosen answer has the larger reward; NaN: there is
+                     // none, or the examples are no pairs
+    double margin; // mean reward of chosen answers minus that of rejected ones; NaN: one is missing
 } zr_windows_result;
 
 // Called on each rank between batches: whether to end early.
@@ -26,12 +31,27 @@ zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int6
                             int64_t most, const zr_windows_leave *leave, zr_windows_result *out,
                             zero_error *error);
 
-// Returns a batch as the engine takes it: tokens, targets and, where there are any, positions, each
-// (rows, seq), which remain the caller's.
+// Computes the logarithms of the probabilities that the engine's model gives to the answers of a
+// dataset of preferences, into the references of its streams, on every rank. Collective, between
+// steps only.
+typedef struct zr_windows_watch {
+    // Called on each rank after a batch, with the windows that are done; returns whether to end
+    // early. If any rank wants that, all end with ZERO_ERR_STOPPED and an empty message.
+    bool (*ended)(void *user, int64_t done);
+    void *user;
+} zr_windows_watch;
+zero_status zr_windows_reference(zero_engine *engine, zr_dataset *dataset, int64_t batch,
+                                 const zr_windows_watch *watch, zero_error *error);
+
+// Returns a batch as the engine takes it: tokens, targets and, where there are any, positions and
+// what else preferences have (<zero/preference.h>), each (rows, seq), which remain the caller's.
 zero_tensors zr_windows_batch(zr_rows of, int64_t rows, int64_t seq);
 // Reserves what a dataset's batches of `rows` windows need. Free *out whatever this returns.
 zero_status zr_windows_alloc(const zr_dataset *dataset, int64_t rows, zr_rows *out,
                              zero_error *error);
+// The same, with a place for the losses of rows if it is a dataset of preferences.
+zero_status zr_windows_alloc_losses(const zr_dataset *dataset, int64_t rows, zr_rows *out,
+                                    zero_error *error);
 void zr_windows_free(zr_rows *rows); // a zeroed one is allowed
 
 // Checks, after a batch was read and before it is used, that the files it comes from are still as

@@ -170,11 +170,15 @@ zero_status zr_metrics_step_write(zr_metrics *metrics, const zr_metrics_step *st
     return end_metrics_line(metrics, &w, error);
 }
 
-zero_status zr_metrics_eval_write(zr_metrics *metrics, int64_t step, double val_loss,
+zero_status zr_metrics_eval_write(zr_metrics *metrics, const zr_metrics_eval *eval,
                                   zero_error *error)
 {
-    zr_json_writer w = begin_metrics_line(metrics, step);
-    zr_json_real(&w, "val_loss", val_loss);
+    zr_json_writer w = begin_metrics_line(metrics, eval->step);
+    zr_json_real(&w, "val_loss", eval->loss);
+    if (eval->pairs) {
+        zr_json_real(&w, "val_accuracy", eval->accuracy);
+        zr_json_real(&w, "val_margin", eval->margin);
+    }
     return end_metrics_line(metrics, &w, error);
 }
 

@@ -52,7 +52,14 @@ void zr_metrics_sum_steps(const char *text, size_t length, int64_t *steps, doubl
 int64_t zr_metrics_lines(const zr_metrics *metrics); // in the file; 0 for NULL
 zero_status zr_metrics_step_write(zr_metrics *metrics, const zr_metrics_step *step,
                                   zero_error *error);
-zero_status zr_metrics_eval_write(zr_metrics *metrics, int64_t step, double val_loss,
+typedef struct zr_metrics_eval {
+    int64_t step;
+    double loss;
+    int64_t
+        pairs; // of preferences; 0: the loss is of another kind, which has no accuracy, no margin
+    double accuracy, margin; // NaN: there is none
+} zr_metrics_eval;
+zero_status zr_metrics_eval_write(zr_metrics *metrics, const zr_metrics_eval *eval,
                                   zero_error *error);
 void zr_metrics_close(zr_metrics *metrics);
 

@@ -109,9 +109,23 @@ static void take_token_span(void *user, const zr_token_span *span, double weight
     zr_fingerprints_add(t->list, t->what, span->name, value, hash);
 }
 
+// Which answers are better is no part of their tokens.
+static void take_marks(zr_fingerprints *list, const char *what, const zr_stream *stream)
+{
+    char value[64];
+    uint64_t hash =
+        zr_hash_bytes(stream->marks, (size_t)stream->example_count * sizeof *stream->marks, 0);
+    snprintf(value, sizeof value, "%d answers, hash %016llx", stream->example_count,
+             (unsigned long long)hash);
+    zr_fingerprints_add(list, what, stream->name, value, hash);
+}
+
 void zr_fingerprint_dataset(zr_fingerprints *list, const char *what, const zr_dataset *dataset,
                             uint64_t seed, const zr_watch *watch)
 {
     taking t = {list, what};
     zr_dataset_fingerprint(dataset, seed, watch, take_token_span, &t);
+    for (int i = 0; i < dataset->stream_count; i++)
+        if (dataset->streams[i].marks)
+            take_marks(list, what, &dataset->streams[i]);
 }

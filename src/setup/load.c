@@ -98,12 +98,24 @@ zero_status zr_load_shape(const zero_comm *comm, const zr_load_options *options,
     return zr_lm_create(&out->model_config, &out->model, error);
 }
 
-zero_status zr_loaded_see_documents(zr_loaded *loaded, zero_error *error)
+static zero_status make_again(zr_loaded *loaded, zero_error *error)
 {
-    loaded->model_config.documents = true;
     zr_lm_free(loaded->model);
     loaded->model = NULL;
     return zr_lm_create(&loaded->model_config, &loaded->model, error);
+}
+
+zero_status zr_loaded_see_documents(zr_loaded *loaded, zero_error *error)
+{
+    loaded->model_config.documents = true;
+    return make_again(loaded, error);
+}
+
+zero_status zr_loaded_prefer(zr_loaded *loaded, const zr_preference *preference, zero_error *error)
+{
+    loaded->model_config.documents = true;
+    loaded->model_config.preference = *preference;
+    return make_again(loaded, error);
 }
 
 zero_status zr_load_weights(zero_comm *comm, const zr_load_options *options, int64_t batch,

@@ -48,6 +48,8 @@ zero_status zr_load_shape(const zero_comm *comm, const zr_load_options *options,
                           zero_error *error);
 // Makes the model again as one of documents, before its weights are loaded.
 zero_status zr_loaded_see_documents(zr_loaded *loaded, zero_error *error);
+// The same, as one that computes the loss of a preference.
+zero_status zr_loaded_prefer(zr_loaded *loaded, const zr_preference *preference, zero_error *error);
 // Refuses a tokenizer, called `name`, with more tokens than the model has.
 zero_status zr_load_check_tokens(const char *name, const zr_tokenizer *tokenizer,
                                  int64_t vocabulary, zero_error *error);

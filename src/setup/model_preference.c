@@ -60,6 +60,12 @@ zero_status zr_model_preference_read(const zr_config *config, zr_preference *out
                    name);
 }
 
+const char *zr_model_reference_file(const zr_config *config)
+{
+    const zr_setting *setting = zr_config_setting(config, ZR_REFERENCE_KEY);
+    return setting ? json_string_value(setting->value) : NULL;
+}
+
 zero_status zr_model_preference_apply(const zr_config *config, zr_lm_config *model, bool *changed,
                                       zero_error *error)
 {

@@ -47,6 +47,12 @@ void zr_document_add_seam(zr_document *document)
         document->segments[document->count - 1].seam = true;
 }
 
+void zr_document_train_rest(zr_document *document)
+{
+    for (int i = 1; i < document->count; i++)
+        document->segments[i].trained |= document->segments[i - 1].trained;
+}
+
 zero_status zr_encoding_begin(const zr_tokenizer *tokenizer, zr_encoding *out, zero_error *error)
 {
     *out = (zr_encoding){.tokenizer = tokenizer};

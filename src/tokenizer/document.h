@@ -30,6 +30,8 @@ void zr_document_free(zr_document *document);
 // Appends text that is trained as a whole or not at all.
 void zr_document_add(zr_document *document, const char *text, size_t length, bool trained);
 void zr_document_add_seam(zr_document *document); // Puts a seam after what was added last.
+// Everything after the first text that is trained is trained, too.
+void zr_document_train_rest(zr_document *document);
 
 // Turns documents into tokens one after another, in one list.
 typedef struct zr_encoding {

@@ -5,6 +5,7 @@
 #include "setup/defaults.h"
 #include "setup/model_lora.h"
 #include "setup/model_part.h"
+#include "setup/model_preference.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
 #include "train/training.h"
@@ -100,6 +101,26 @@ static zero_status read_lora(zr_train_asked *asked, const zr_config *config, zer
     return ZERO_OK;
 }
 
+// Answers are packed with their prompts: attention that looked from one into the next would see
+// what it is compared with.
+static zero_status read_preference(zr_train_asked *asked, const zr_config *config,
+                                   zero_error *error)
+{
+    ZERO_TRY(zr_model_preference_read(config, &asked->preference, error));
+    if (zr_model_reference_file(config) && !zr_preference_has_reference(&asked->preference))
+        return zr_fail(
+            error, ZERO_ERR_CONFIG,
+            "libzero.reference (--reference) is a file of what dpo and kto compare with, "
+            "and the preference of this run is %s",
+            asked->preference.kind ? zr_preference_name(asked->preference.kind)
+                                   : "none (--preference)");
+    if (!asked->preference.kind || config->attention != ZR_ATTENTION_CAUSAL)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_CONFIG,
+                   "libzero.attention is \"causal\" (--attention), and answers that are compared "
+                   "(--preference) must not see each other: auto or document");
+}
+
 static const zr_pack pack_of_attention[] = {
     [ZR_ATTENTION_AUTO] = ZR_PACK_MASKED,
     [ZR_ATTENTION_CAUSAL] = ZR_PACK_NONE,
@@ -123,6 +144,8 @@ zero_status zr_train_check_config(zr_train *train, zero_error *error)
         status = check_drains(train->asked.options, config, error);
     if (status == ZERO_OK)
         status = read_lora(&train->asked, config, error);
+    if (status == ZERO_OK)
+        status = read_preference(&train->asked, config, error);
     if (status == ZERO_OK)
         train->asked.pack = pack_of_attention[config->attention];
     if (status == ZERO_OK)

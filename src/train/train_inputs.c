@@ -1,6 +1,9 @@
 // What a training starts from: the text, its tokenizer, the model's shape, and the windows to train
 // and to evaluate on.
 #include "base/random.h"
+#include "checkpoint/run_directory.h"
+#include "comm/agreement.h"
+#include "formats/weight_files.h"
 #include "layers/layers.h"
 #include "model/architecture.h"
 #include "setup/input_fingerprints.h"
@@ -53,6 +56,7 @@ static zero_status read_train_shape(zr_train *train, zero_error *error)
     train->subject.model_config.lora = train->asked.lora;
     if (train->asked.base)
         train->subject.model_config.base = train->asked.base;
+    train->subject.model_config.preference = train->asked.preference;
     train->subject.shape = found.shape;
     train->subject.parameters = found.parameters;
     train->resolved.seq = found.seq;
@@ -70,6 +74,8 @@ static zero_status open_corpus(zr_train *train, const char *const *arguments, in
         .count = count,
         .field = train->asked.options->field,
         .chat = &train->subject.chat,
+        .preferences = zr_reading_preferences(&train->asked.preference),
+        .prompt_loss = train->asked.preference.prompt_loss > 0,
         .watch = zr_reading_watch(&train->subject.reading, train->comm, &train->logger),
         .follows = zr_reading_follows(train->comm)};
     return zr_corpus_open(&options, out, error);
@@ -236,6 +242,21 @@ zero_status zr_train_hash_data(zr_train *train, zero_error *error)
     snprintf(train->subject.data_hash, sizeof train->subject.data_hash, "%016llx",
              (unsigned long long)zr_hash_bytes(all, sizeof all, 0));
     return ZERO_OK;
+}
+
+// Rank 0 hashes it, for all ranks.
+zero_status zr_train_hash_model(zr_train *train, uint64_t *out, zero_error *error)
+{
+    char *from = NULL;
+    zero_status status = ZERO_OK;
+    *out = 0;
+    if (train->comm->rank == 0)
+        status = zr_find_weights(train->asked.options->model_dir, &from, error);
+    if (from)
+        status = zr_weights_hash(train->comm, from, out, error);
+    zr_free(from);
+    ZERO_TRY(zr_comm_agree(train->comm, status, error));
+    return zr_comm_broadcast(train->comm, out, sizeof *out, 0, error);
 }
 
 void zr_train_release_subject(zr_train_subject *subject)

@@ -217,9 +217,10 @@ static void report_evaluation(loop *l, int64_t step, int64_t batches,
     zr_train_run *run = &l->train->run;
     char text[sizeof run->evals.text];
     describe_evaluated_text(batches, result->windows, text, sizeof text);
+    const zr_metrics_eval line = {step, result->loss, result->pairs, result->accuracy,
+                                  result->margin};
     if (run->outputs.metrics)
-        report_lost_line(l->train, step,
-                         zr_metrics_eval_write(run->outputs.metrics, step, result->loss, &error),
+        report_lost_line(l->train, step, zr_metrics_eval_write(run->outputs.metrics, &line, &error),
                          &error);
     if (batches == l->between.eval_batches) {
         zr_observation_evaluated(run->observed, step, result->loss);
@@ -232,6 +233,9 @@ static void report_evaluation(loop *l, int64_t step, int64_t batches,
         .loss = result->loss,
         .is_best = best,
         .text = text,
+        .pairs = result->pairs,
+        .accuracy = result->accuracy,
+        .margin = result->margin,
     };
     zr_train_tell(l->train, &event);
 }

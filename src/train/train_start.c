@@ -48,7 +48,7 @@ static void describe_masked(const zr_train_subject *subject, char *out, size_t s
 {
     const char *format = zr_chat_format_name(&subject->chat);
     *out = 0;
-    if (subject->data.masked)
+    if (subject->data.masked && !subject->data.prompt_loss)
         snprintf(out, size, "; %lld of the tokens are prompt, which the loss does not count%s%s",
                  (long long)subject->data.masked, format ? "; messages as " : "",
                  format ? format : "");
@@ -102,18 +102,32 @@ static void describe_adapters(const zr_train_subject *subject, char *out, size_t
              base ? ", of a base in " : "", base ? base : "");
 }
 
+// Writes "; preferences by dpo,beta=0.1,smoothing=0".
+static void describe_preference(const zr_train_subject *subject, char *out, size_t size)
+{
+    char text[ZR_PREFERENCE_TEXT];
+    *out = 0;
+    if (!subject->model_config.preference.kind)
+        return;
+    zr_preference_write(&subject->model_config.preference, text);
+    snprintf(out, size, "; preferences by %s", text);
+}
+
 void zr_train_describe_model(const zr_train *train)
 {
     const zero_train_options *options = train->asked.options;
     const zr_train_subject *subject = &train->subject;
     const zero_logger *logger = &train->logger;
-    char held_out[512], masked[192], adapters[ZR_LORA_TEXT + 64];
+    char held_out[512], masked[192], adapters[ZR_LORA_TEXT + 64],
+        preference[ZR_PREFERENCE_TEXT + 32];
     describe_adapters(subject, adapters, sizeof adapters);
-    log_info(logger, "model    %s%s; vocabulary %lld (%s); %.3f M parameters, context %lld%s",
+    describe_preference(subject, preference, sizeof preference);
+    log_info(logger, "model    %s%s; vocabulary %lld (%s); %.3f M parameters, context %lld%s%s",
              options->new_spec ? "new random weights, " : "from ",
              options->new_spec ? options->new_spec : options->model_dir,
              (long long)subject->shape.vocab, zr_tokenizer_name(subject->tokenizer),
-             (double)subject->parameters / 1e6, (long long)subject->shape.positions, adapters);
+             (double)subject->parameters / 1e6, (long long)subject->shape.positions, adapters,
+             preference);
     describe_shape(subject, logger);
     describe_held_out(subject, options->val, held_out, sizeof held_out);
     describe_masked(subject, masked, sizeof masked);

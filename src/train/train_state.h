@@ -28,13 +28,14 @@ typedef struct zr_train_asked { // filled before anything is read, by training.c
         char *model_dir, *tokenizer;
         zr_flag_list flags;
     } own;
-    int64_t replay_to;     // a replay ends after this step and keeps nothing; 0: a training
-    bool resume;           // the run continues what is in out_dir; the same on every rank
-    bool has_checkpoint;   // rank 0: out_dir has a whole checkpoint
-    zr_run_before before;  // the run that this one continues
-    zr_lora lora;          // the adapters that the configuration asks for
-    zr_weight_format base; // and in which codes it keeps what they adapt
-    zr_pack pack;          // which data it wants packed
+    int64_t replay_to;        // a replay ends after this step and keeps nothing; 0: a training
+    bool resume;              // the run continues what is in out_dir; the same on every rank
+    bool has_checkpoint;      // rank 0: out_dir has a whole checkpoint
+    zr_run_before before;     // the run that this one continues
+    zr_lora lora;             // the adapters that the configuration asks for
+    zr_weight_format base;    // and in which codes it keeps what they adapt
+    zr_preference preference; // the loss that it asks for
+    zr_pack pack;             // which data it wants packed
 } zr_train_asked;
 
 typedef struct zr_train_subject {   // what is trained, on what; filled by train_inputs.c

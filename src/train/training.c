@@ -132,21 +132,13 @@ static zero_status open_engine(zr_train *train, zero_error *error)
 
 enum { LONG_TO_READ = 100000000 }; // parameters; about a second
 
-// Rank 0 hashes the model that adapters adapt, for the checkpoints and for all ranks.
+// Hashes the model that adapters adapt, for the checkpoints.
 static zero_status hash_base(zr_train *train, zero_error *error)
 {
-    uint64_t hash = 0;
-    char *from = NULL;
-    zero_status status = ZERO_OK;
+    uint64_t hash;
     if (!train->asked.lora.rank)
         return ZERO_OK;
-    if (train->comm->rank == 0)
-        status = zr_find_weights(train->asked.options->model_dir, &from, error);
-    if (from)
-        status = zr_weights_hash(train->comm, from, &hash, error);
-    zr_free(from);
-    ZERO_TRY(zr_comm_agree(train->comm, status, error));
-    ZERO_TRY(zr_comm_broadcast(train->comm, &hash, sizeof hash, 0, error));
+    ZERO_TRY(zr_train_hash_model(train, &hash, error));
     snprintf(train->subject.base_hash, sizeof train->subject.base_hash, "%016llx",
              (unsigned long long)hash);
     return ZERO_OK;
@@ -211,6 +203,7 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     ZERO_TRY(leave_if_asked(train, error));
     ZERO_TRY(load_weights(train, error));
     ZERO_TRY(zr_train_describe_run(train, error));
+    ZERO_TRY(zr_train_make_reference(train, error));
     resolved->profiled = zr_train_profile_steps(train);
     ZERO_TRY(zr_comm_agree(train->comm, zr_train_measure(train, error), error));
     return zr_observe(train->run.engine, &train->logger, resolved->profiled, train->run.measured,

@@ -76,6 +76,11 @@ zero_status zr_train_loop(zr_train *train, zero_error *error);
 // Passes an event to the caller on rank 0, and returns whether the caller wants the run to end.
 // Returns 0 on other ranks.
 int zr_train_tell(const zr_train *train, const zero_event *event);
+// train_reference.c. Computes or reads what the model gives to each answer of preferences, if their
+// loss compares with that. Collective, before the first step and before a checkpoint is loaded.
+zero_status zr_train_make_reference(zr_train *train, zero_error *error);
+// train_inputs.c. Hashes the weights of the model that the run begins with. Collective.
+zero_status zr_train_hash_model(zr_train *train, uint64_t *out, zero_error *error);
 // train_bad_steps.c. Refuses a step whose loss is not finite, and warns of what else went wrong.
 // last: the gradients of this step are still there. Collective.
 zero_status zr_train_check_step(zr_train *train, const zero_step_info *info, bool last,

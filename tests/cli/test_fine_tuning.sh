@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # docs/fine-tuning.md, from its beginning to its end: every command succeeds, and does what the page says that it does.
 #
-# The models and data that its two readers have are made here: Qwen3-0.6B and Llama-3.2-1B of one narrow layer with bytes as tokens, the first
-# with a chat template, chats.json, faq.json and held.json. The commands are the page's own, with --threads 1.
+# The models and data that its three readers have are made here: Qwen3-0.6B and Llama-3.2-1B of one narrow layer with bytes as tokens, the first
+# with a chat template, chats.json, faq.json, held.json, pairs.json and thumbs.json. The commands are the page's own, with --threads 1.
 . "$(dirname "$0")/lib.sh"
 PAGE=$HERE/../../docs/fine-tuning.md
 mkdir build
@@ -21,6 +21,11 @@ json.dump([{"conversations": [{"from": "human", "value": turn(i)[0]}, {"from": "
 faq = [{"question": "How do I return the %s?" % things[i % 5], "answer": "By post, within %d days." % (7 + i % 5)} for i in range(60)]
 json.dump(faq, open("faq.json", "w"))
 json.dump(faq[:12], open("held.json", "w"))
+def answer(i, good): return ("Certainly: by post, within %d days." if good else "No idea, %d times.") % (i % 7)
+json.dump([{"prompt": [{"role": "user", "content": faq[i]["question"]}], "chosen": [{"role": "assistant", "content": answer(i, True)}],
+            "rejected": [{"role": "assistant", "content": answer(i, False)}]} for i in range(40)], open("pairs.json", "w"))
+json.dump([{"prompt": [{"role": "user", "content": faq[i]["question"]}], "completion": [{"role": "assistant", "content": answer(i, i % 3 > 0)}],
+            "label": i % 3 > 0} for i in range(40)], open("thumbs.json", "w"))
 PY
 expect 0 "$ZERO" train --new qwen3:layers=1,heads=2,kv_heads=1,head_dim=32,width=64,inner=64,context=512,vocab=257 --data "$TEXT" --threads 1 --seq 64 --steps 10 \
     --quiet --out qwen
@@ -42,6 +47,9 @@ while IFS= read -r command <&3; do
     cp out.txt "$commands.out"
     cp err.txt "$commands.err"
     case $command in
+        *"data show"*preference*) grep -qx -- '--- chosen ---' out.txt && grep -qx -- '--- rejected ---' out.txt || fail "what is compared: $(cat out.txt)" ;;
+        *"--out better"*) grep -q '^reference' out.txt && grep -q 'accuracy .*margin' out.txt || fail "no preferences: $(cat out.txt)" ;;
+        *"--adapter better"*) grep -q '^loss 0.[0-6]' out.txt && grep -q 'accuracy' out.txt || fail "nothing is preferred: $(cat out.txt)" ;;
         *"data show"*) grep -qF '[<|im_start|>system' out.txt && grep -qF '~~~' out.txt || fail "what is shown: $(cat out.txt)" ;;
         *"--to tuned.gguf"*)
             python3 "$HERE/gguf.py" keys tuned.gguf general.architecture general.file_type >keys
@@ -53,7 +61,7 @@ while IFS= read -r command <&3; do
         *faq-adapter.gguf*) [ "$(python3 "$HERE/gguf.py" keys faq-adapter.gguf general.type)" = adapter ] || fail "faq-adapter.gguf" ;;
     esac
 done 3<commands
-[ $commands -ge 15 ] || fail "the page has only $commands commands"
+[ $commands -ge 20 ] || fail "the page has only $commands commands"
 
 # The adapters learnt: the loss of the base, of the last adapter, of the first checkpoint.
 python3 - <<'PY' || fail "the losses that the page compares"
@@ -64,7 +72,7 @@ for n in range(1, 40):
     except FileNotFoundError: break
     found = re.match(r"loss\s+([0-9.]+)", text)
     if found: losses.append(float(found[1]))
-base, last, first, small = losses # small: on a base in nf4
+base, last, first, small = losses[:4] # small: on a base in nf4
 assert last < first < base and small < base, losses
 PY
 [ -s tuned/adapter/adapter_config.json ] && [ -s tuned/adapter/chat_template.jinja ] && [ -s tuned/adapter/tokenizer_config.json ] || fail "tuned/adapter: $(ls tuned/adapter)"

@@ -253,6 +253,12 @@ static void of_models(const tiny *t)
     REFUSES("out", zero_lora_create(t->model, "r=1", NULL, e));
     FUNCTION(zero_lora_destroy);
     zero_lora_destroy(NULL);
+    FUNCTION(zero_preference_create);
+    REFUSES("model", zero_preference_create(NULL, "dpo", &model, e));
+    REFUSES("preference", zero_preference_create(t->model, NULL, &model, e));
+    REFUSES("out", zero_preference_create(t->model, "dpo", NULL, e));
+    FUNCTION(zero_preference_destroy);
+    zero_preference_destroy(NULL);
     FUNCTION(zero_rows_destroy);
     zero_rows_destroy(NULL);
     FUNCTION(zero_gpt2_destroy);
@@ -290,8 +296,9 @@ static void of_jobs(const tiny *t)
     REFUSES("options", zero_data_show(NULL, e));
     REFUSES("data", zero_data_show(&(zero_data_options){.emit = emit_nothing}, e));
     FUNCTION(zero_evaluation_report);
-    REFUSES("result", zero_evaluation_report(NULL, 0, write_nothing, NULL, e));
-    REFUSES("write", zero_evaluation_report(&(zero_eval_result){.tokens = 1}, 0, NULL, NULL, e));
+    REFUSES("result", zero_evaluation_report(NULL, NULL, 0, write_nothing, NULL, e));
+    REFUSES("write",
+            zero_evaluation_report(&(zero_eval_result){.tokens = 1}, NULL, 0, NULL, NULL, e));
 }
 
 static void of_files(const tiny *t)

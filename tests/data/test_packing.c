@@ -17,7 +17,7 @@ static zr_packing pack(const int64_t *lengths, int64_t count, int64_t seq, zr_ex
     zr_packing packing;
     for (int64_t e = 0, first = 0; e < count; first += lengths[e++])
         examples[e] = (zr_example){first, lengths[e]};
-    assert_int_equal(zr_packing_make(examples, count, seq, &packing, NULL), ZERO_OK);
+    assert_int_equal(zr_packing_make(examples, count, 1, seq, &packing, NULL), ZERO_OK);
     return packing;
 }
 

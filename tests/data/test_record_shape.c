@@ -193,10 +193,10 @@ static void test_what_is_refused(void **state)
 // A record of preferences or images is not a conversation alone, unless a map says so.
 static void test_what_would_be_left_out(void **state)
 {
-    static const char *const others[][2] = {{"\"chosen\": {\"from\": \"gpt\"}", "(DPO)"},
-                                            {"\"rejected\": \"b\"", "(DPO)"},
-                                            {"\"label\": false", "(KTO)"},
-                                            {"\"kto_tag\": true", "(KTO)"},
+    static const char *const others[][2] = {{"\"chosen\": {\"from\": \"gpt\"}", "--preference dpo"},
+                                            {"\"rejected\": \"b\"", "--preference dpo"},
+                                            {"\"label\": false", "--preference kto"},
+                                            {"\"kto_tag\": true", "--preference kto"},
                                             {"\"images\": [\"1.jpg\"]", "images"},
                                             {"\"audios\": [\"1.mp3\"]", "sound"}};
     const char *turns = "\"messages\": [{\"role\": \"assistant\", \"content\": \"a\"}]";

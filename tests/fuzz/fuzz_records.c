@@ -1,5 +1,5 @@
-// JSON records of every shape, in lines and arrays: every part of a document is inside it, and
-// records are counted ahead as they are read.
+// JSON records of every shape, read as text and for their answers, in lines and arrays: every part
+// of a document is inside it, and records are counted ahead as they are read.
 #include "fuzz.h"
 
 #include "data/jsonl_records.h"
@@ -16,10 +16,12 @@ static void check(const zr_document *document)
     }
 }
 
-static zero_status read_all(const char *text, size_t size, const zr_chat *chat, zero_error *error)
+static zero_status read_all(const char *text, size_t size, const zr_chat *chat,
+                            zr_preferences preferences, zero_error *error)
 {
     zr_records records = zr_records_of("x.jsonl", text, size);
     records.chat = chat;
+    records.preferences = preferences;
     zr_text_record record = {.ends = false};
     zero_status status = ZERO_OK;
     zr_records ahead = records;
@@ -32,12 +34,14 @@ static zero_status read_all(const char *text, size_t size, const zr_chat *chat, 
             status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for a document");
         if (status == ZERO_OK && more) {
             check(&record.document);
+            check(&record.rejected);
+            fuzz_must(!record.rejected.text.length || record.pair);
             fuzz_must(record.document.text.length && records.seen <= lines &&
                       records.empty < records.seen && records.split.at <= size);
         }
     }
     fuzz_must(status != ZERO_OK || (records.seen == lines && records.split.at == size));
-    zr_document_free(&record.document);
+    zr_text_record_free(&record);
     return status;
 }
 
@@ -47,7 +51,10 @@ zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)
     zr_chat chat;
     const char *format = formats[size % ZR_COUNT(formats)];
     ZERO_TRY(zr_chat_load(NULL, format, NULL, &chat, error));
-    zero_status status = read_all((const char *)data, size, &chat, error);
+    zero_status status = ZERO_OK; // of the last: most texts have only one of these records
+    for (int what = ZR_PREFERENCES_LABELS; what >= ZR_PREFERENCES_NONE; what--)
+        status =
+            read_all((const char *)data, size, &chat, (zr_preferences)what, what ? NULL : error);
     zr_chat_free(&chat);
     return status;
 }

@@ -61,7 +61,7 @@ static void test_step_line(void **state)
     assert_int_equal(
         json_integer_value(json_object_get(json_object_get(mem, "parameters"), "held")), 4096);
     json_decref(line);
-    assert_int_equal(zr_metrics_eval_write(metrics, 7, 1.9, NULL), ZERO_OK);
+    assert_int_equal(zr_metrics_eval_write(metrics, &(zr_metrics_eval){7, 1.9}, NULL), ZERO_OK);
     line = read_line(1);
     assert_null(json_object_get(line, "loss"));
     assert_true(json_number_value(json_object_get(line, "val_loss")) == 1.9);
@@ -126,7 +126,7 @@ static void test_errors(void **state)
     assert_non_null(strstr(error.message, "/proc/nowhere"));
     assert_null(metrics);
     assert_int_equal(zr_metrics_open("/dev/full", 0, &metrics, NULL), ZERO_OK);
-    assert_int_equal(zr_metrics_eval_write(metrics, 1, 1, &error), ZERO_ERR_IO);
+    assert_int_equal(zr_metrics_eval_write(metrics, &(zr_metrics_eval){1, 1}, &error), ZERO_ERR_IO);
     assert_non_null(strstr(error.message, "/dev/full"));
     zr_metrics_close(metrics);
     zr_metrics_close(NULL);
