@@ -84,8 +84,8 @@ zero_status zr_corpus_read_parts(zr_corpus *corpus, const zr_reading *reading, b
 // Reads where records [first, first+count) of a part begin, in its tokens.
 void zr_part_record_begins(const zr_corpus *corpus, const zr_part *part, int64_t first,
                            int64_t count, int64_t *out);
-// preference_stream.c. Adds the answers in a range of a part to *list. zr_answers_pair then makes the
-// stream's examples of those of all parts.
+// preference_stream.c. Adds the answers in a range of a part to *list. zr_answers_pair then makes
+// the stream's examples of those of all parts.
 typedef struct zr_answer_tokens { // of a document: tokens of the stream
     int64_t first, count, prompt; // prompt: how many of them come before the answer
     zr_answer answer;

@@ -251,6 +251,10 @@ static void of_models(const tiny *t)
     REFUSES("model", zero_lora_create(NULL, "r=1", &model, e));
     REFUSES("adapters", zero_lora_create(t->model, NULL, &model, e));
     REFUSES("out", zero_lora_create(t->model, "r=1", NULL, e));
+    FUNCTION(zero_lora_create_on);
+    REFUSES("model", zero_lora_create_on(NULL, "nf4", "r=1", &model, e));
+    REFUSES("adapters", zero_lora_create_on(t->model, "nf4", NULL, &model, e));
+    REFUSES("out", zero_lora_create_on(t->model, "nf4", "r=1", NULL, e));
     FUNCTION(zero_lora_destroy);
     zero_lora_destroy(NULL);
     FUNCTION(zero_preference_create);
