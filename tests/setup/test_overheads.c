@@ -28,7 +28,9 @@ static void assert_says(const zr_overheads_question *question, const zr_rate_boo
 
 static void test_line(void **state)
 {
-    zr_plan plan = {.parameters = 1000, .elems = 1000, .ranks = 1};
+    static const zero_unit unit = {.name = "unit"};
+    static const zero_model model = {.unit_count = 1, .units = &unit};
+    zr_plan plan = {.model = &model, .parameters = 1000, .elems = 1000, .ranks = 1};
     plan.bytes[ZERO_TIER_device][ZERO_MEM_workspace] = 1000;
     plan.grad_bytes = 500; // the other half of which is a rank's alone
     zr_rate_book book = {0};
