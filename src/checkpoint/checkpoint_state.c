@@ -142,6 +142,25 @@ static zero_status refuse_other_base(const zero_engine *engine, const char *dire
                    directory, saved ? saved : "plain weights", here ? here : "plain weights");
 }
 
+static zero_status refuse_other_preference(const zero_engine *engine, const char *directory,
+                                           const json_t *state, zero_error *error)
+{
+    const zr_lm_config *own = zr_lm_config_of(zr_engine_plan(engine)->model);
+    const char *saved = json_string_value(json_object_get(state, "preference"));
+    zr_preference made;
+    char here[ZR_PREFERENCE_TEXT];
+    if (!own)
+        return ZERO_OK;
+    ZERO_TRY(zr_preference_parse(saved, directory, &made, error));
+    if (zr_preference_is_same(&made, &own->preference))
+        return ZERO_OK;
+    zr_preference_write(&own->preference, here);
+    return zr_fail(error, ZERO_ERR_CONFIG,
+                   "the checkpoint \"%s\" is of a training on the preference %s, this one has %s "
+                   "(--preference): a new run begins from the model that this one has made",
+                   directory, saved ? saved : "none", here);
+}
+
 static zero_status refuse_other_model(const zero_engine *engine, const char *directory,
                                       const json_t *state, zero_error *error)
 {
@@ -201,6 +220,7 @@ zero_status zr_checkpoint_state_read(const zero_engine *engine, const char *dire
     ZERO_TRY(refuse_other_model(engine, directory, state, error));
     ZERO_TRY(refuse_other_adapters(engine, directory, state, error));
     ZERO_TRY(refuse_other_base(engine, directory, state, error));
+    ZERO_TRY(refuse_other_preference(engine, directory, state, error));
     ZERO_TRY(compare_training(engine, directory, state, error));
     const zr_progress saved = read_progress(state);
     bool dynamic = was_scale_dynamic(state, &saved.scale);

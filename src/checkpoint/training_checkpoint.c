@@ -105,12 +105,23 @@ static json_t *describe_base(const zero_engine *engine)
     return name ? json_string(name) : NULL;
 }
 
+// Returns the loss of preferences as zr_preference_parse reads it; NULL if it is another loss.
+static json_t *describe_preference(const zero_engine *engine)
+{
+    const zr_lm_config *config = zr_lm_config_of(zr_engine_plan(engine)->model);
+    char text[ZR_PREFERENCE_TEXT];
+    if (!config || !config->preference.kind)
+        return NULL;
+    zr_preference_write(&config->preference, text);
+    return json_string(text);
+}
+
 static json_t *describe_state(zero_engine *engine)
 {
     const zr_progress now = zr_engine_progress(engine);
     const zr_config *config = zr_engine_config(engine);
     return json_pack("{s:I, s:I, s:{s:f, s:I, s:I, s:i}, s:f, s:I, s:I, s:I, s:s, s:s, s:o, s:o, "
-                     "s:o*, s:o*, s:o*}",
+                     "s:o*, s:o*, s:o*, s:o*}",
                      "step", (json_int_t)now.step, "updates", (json_int_t)now.updates, "loss_scale",
                      "scale", now.scale.scale, "iteration", (json_int_t)now.scale.iteration,
                      "last_overflow", (json_int_t)now.scale.last_overflow, "hysteresis",
@@ -120,7 +131,8 @@ static json_t *describe_state(zero_engine *engine)
                      zr_optimizer_traits_of(config->optimizer.kind)->name, "model",
                      zr_engine_plan(engine)->model->name, "lineage", describe_origin(engine),
                      "config", describe_config(config), "model_config", describe_model(engine),
-                     "lora", describe_adapters(engine), "base", describe_base(engine));
+                     "lora", describe_adapters(engine), "base", describe_base(engine), "preference",
+                     describe_preference(engine));
 }
 
 const char *zr_checkpoint_instructions(const json_t *state)

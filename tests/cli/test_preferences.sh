@@ -106,6 +106,8 @@ expect 0 "$ZERO" train --model base --data pairs.jsonl --out cut --preference dp
     --lr 1e-3 --config exact.json --reference kept.safetensors --resume --quiet
 cmp half/model/model.safetensors cut/model/model.safetensors || fail "the reference is that of the checkpoint"
 expect 0 "$ZERO" verify half --threads 1
+refused 78 'is of a training on the preference dpo,beta=0.1,smoothing=0, this one has simpo' "$ZERO" train --model base/model --data pairs.jsonl --out cut \
+    --preference simpo --steps 8 --seq 128 --micro-batch 1 --threads 1 --lr 1e-3 --config exact.json --resume
 
 # Files of the reference that are not this run's.
 "$ZERO" train --new gpt2:layers=1,width=32,heads=2,context=128 --data pairs.jsonl --out o --preference dpo --steps 1 --seq 128 \
