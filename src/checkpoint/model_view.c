@@ -88,7 +88,7 @@ static zero_status use_portion(void *user, const zr_portion *portion, zero_error
 // Returns whether the view has the tensors of flat parameters of a class.
 static bool view_has_class(const zr_model_view *view, zero_class kind)
 {
-    bool trained = kind != ZERO_FROZEN && kind != ZERO_CODES;
+    bool trained = !zr_class_is_frozen(kind);
     return view->which == ZR_VIEW_ALL || trained == (view->which == ZR_VIEW_TRAINED);
 }
 

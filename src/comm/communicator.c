@@ -150,12 +150,12 @@ zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, in
                        .dtype = dtype,
                        .own = own};
     ZERO_TRY(zr_comm_abort_on_failure(comm, check_operand(out, error), error));
-    if (window->kind != ZR_WINDOW_MACHINE) {
-        int64_t bytes = zr_handle_shard_bytes(out);
-        if (bytes > 0)
-            memcpy(window->mine + offset + comm->rank * bytes, own, (size_t)bytes);
+    int64_t bytes = zr_handle_shard_bytes(out);
+    char *place = window->mine + offset + comm->rank * bytes;
+    if (window->kind != ZR_WINDOW_MACHINE && bytes > 0 && own != place)
+        memcpy(place, own, (size_t)bytes);
+    if (window->kind != ZR_WINDOW_MACHINE || own == place)
         out->own = NULL;
-    }
     return zr_comm_abort_on_failure(comm, start_collective(out, error), error);
 }
 

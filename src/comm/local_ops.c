@@ -153,8 +153,9 @@ static zero_status gather_into_machine(zr_handle *handle, zero_error *error)
     for (int i = 1; i < window->comm->size; i++)
         ZERO_TRY(await_sealed(handle, (window->comm->rank + i) % window->comm->size, "all_gather",
                               error));
-    zr_comm_copy(window->mine + handle->offset + window->comm->rank * bytes, handle->own, bytes,
-                 window->comm->threads);
+    if (handle->own)
+        zr_comm_copy(window->mine + handle->offset + window->comm->rank * bytes, handle->own, bytes,
+                     window->comm->threads);
     ZERO_TRY(publish_version(window, handle->slot, handle->sequence, error));
     ZERO_TRY(await_all(window, handle->slot, offsetof(zr_slot_words, published), handle->sequence,
                        handle->thread, "all_gather", error));

@@ -69,7 +69,8 @@ zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t 
                           int64_t shard_elems, zero_dtype dtype, const zr_sum_target *to,
                           zr_handle *out, zero_error *error);
 // Starts an all-gather whose own shard lies at `own`, outside of the window, and stays there until
-// the wait.
+// the wait. It may also lie at its place in the window: of a machine window, once no rank of the
+// machine reads there any more.
 zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, int64_t shard_elems,
                                  zero_dtype dtype, const void *own, zr_handle *out,
                                  zero_error *error);

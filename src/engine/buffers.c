@@ -114,7 +114,7 @@ void *zr_own_parameters(const zero_engine *engine, int flat_param)
     const zr_flat_param *p = &engine->plan->flat_params[flat_param];
     if (engine->plan->holding == ZR_HOLDS_SHARDS)
         return zr_vector_at(engine, flat_param, ZR_VECTOR_PARAMETERS, 0);
-    return zr_buffer_at(engine, (zr_buffer_ref){ZR_BUFFER_PARAMETERS, p->full_first}) +
+    return zr_buffer_at(engine, zr_flat_param_place(p)) +
            engine->grid.data->rank * zr_flat_param_shard_bytes(p);
 }
 

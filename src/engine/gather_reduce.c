@@ -16,6 +16,8 @@ static zr_handle *handle_of(const zero_engine *engine, const zr_instruction *i)
     return &engine->slots[i->slot.kind][i->slot.index].exchange;
 }
 
+// Gathers into the gather window; or into a machine's copy of what is frozen, where the own shard
+// lies already.
 static zero_status gather_shards(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
@@ -24,7 +26,7 @@ static zero_status gather_shards(zero_engine *engine, const zr_instruction *i, z
         staged ? zr_buffer_at(engine, i->from) : zr_own_parameters(engine, i->flat_param);
     if (flat_param->parameter_tier != ZERO_TIER_device)
         engine->offload.to_device += zr_flat_param_shard_bytes(flat_param);
-    return zr_comm_start_gather(window_of_buffer(engine, ZR_BUFFER_GATHERED), i->flat_param,
+    return zr_comm_start_gather(window_of_buffer(engine, i->place.buffer), i->flat_param,
                                 i->place.first, flat_param->shard, flat_param->dtype, own,
                                 handle_of(engine, i), error);
 }
@@ -57,6 +59,7 @@ zero_status zr_execute_gather(zero_engine *engine, const zr_instruction *i, zero
         zr_comm_count_mapped(engine->grid.data, i->flat_param,
                              engine->plan->flat_params[i->flat_param].shard);
         return ZERO_OK;
+    case ZR_BUFFER_FROZEN:
     case ZR_BUFFER_GATHERED: return gather_shards(engine, i, error);
     default: return gather_in_window(engine, i, error);
     }

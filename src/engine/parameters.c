@@ -127,7 +127,8 @@ static zero_status fill_copy(zero_engine *engine, zero_error *error)
     return zr_engine_publish(engine, 1u << ZR_REWRITTEN | 1u << ZR_CHANGED, error);
 }
 
-// Copies flat parameters without a master from one copy of the parameters to another.
+// Copies flat parameters without a master from one copy of the parameters to another. All copies
+// have those in common that lie once on a machine.
 static void copy_frozen(zero_engine *engine, int from, int to)
 {
     const zr_plan *plan = engine->plan;
@@ -135,13 +136,13 @@ static void copy_frozen(zero_engine *engine, int from, int to)
         const zr_flat_param *flat_param = &plan->flat_params[p];
         bool whole = plan->holding == ZR_HOLDS_TIED_COPIES;
         int64_t bytes = zr_flat_param_shard_bytes(flat_param) * (whole ? plan->ranks : 1);
-        const zr_buffer_ref place = {ZR_BUFFER_PARAMETERS, flat_param->full_first};
+        const zr_buffer_ref place = zr_flat_param_place(flat_param);
         char *at[2];
         for (int i = 0; i < 2; i++) {
             engine->versions.copy = i == 0 ? from : to;
             at[i] = whole ? zr_buffer_at(engine, place) : zr_own_parameters(engine, p);
         }
-        if (!zr_engine_has_state(engine, p, ZR_VECTOR_MASTER))
+        if (!flat_param->shared && !zr_engine_has_state(engine, p, ZR_VECTOR_MASTER))
             memcpy(at[1], at[0], (size_t)bytes);
     }
 }

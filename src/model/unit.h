@@ -52,6 +52,11 @@ static inline zero_dtype zr_class_dtype(zero_class kind, zero_dtype parameters)
 {
     return kind == ZERO_BUFFER ? ZERO_F32 : kind == ZERO_CODES ? ZERO_U8 : parameters;
 }
+// Says whether nothing writes flat parameters of a class once they are loaded.
+static inline bool zr_class_is_frozen(zero_class kind)
+{
+    return kind == ZERO_FROZEN || kind == ZERO_CODES;
+}
 // Returns for how many parameters the elements of a tensor stand: 0 in a buffer.
 int64_t zr_tensor_parameters(zero_class kind, const zero_tensor_desc *tensor);
 // Counts trainable and frozen parameters, without padding.

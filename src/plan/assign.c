@@ -142,7 +142,7 @@ static void note_places(assigner *a)
 {
     zr_plan *plan = a->plan;
     plan->gather_bytes = a->regions[ZR_BUFFER_GATHERED].bytes;
-    plan->gather_share = (plan->gather_bytes + plan->machine_ranks - 1) / plan->machine_ranks;
+    plan->gather_share = zr_plan_share_of_machine(plan, plan->gather_bytes);
     plan->grad_bytes = a->regions[ZR_BUFFER_GRADIENTS].bytes;
     plan->open_bytes = a->regions[ZR_BUFFER_OPEN_SUMS].bytes;
     plan->staged_parameter_bytes = a->regions[ZR_BUFFER_STAGED_PARAMETERS].bytes;

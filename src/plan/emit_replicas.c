@@ -1,5 +1,6 @@
-// Stages 0 to 2: every rank has a replica of all parameters. emit_reduce_scatter.c writes the
-// instructions that reduce gradients, shard by shard at every stage.
+// Stages 0 to 2: every rank has a replica of all parameters, or the ranks of a machine have one
+// copy of those that are frozen. emit_reduce_scatter.c writes the instructions that reduce
+// gradients, shard by shard at every stage.
 //
 // Stage 0, plain data parallelism (the baseline of section 5): every rank keeps gradients and
 // optimizer states whole, too. The sum of the gradients is gathered once a step, because each rank
@@ -17,8 +18,7 @@ static void bind_whole(zr_emitter *e, int visit, int visits)
     const zr_visit *wanted = &e->plan->visits[visit];
     for (int i = 0; i < wanted->flat_param_count; i++) {
         int p = wanted->flat_params[i];
-        zr_emit_bind(e, p,
-                     (zr_buffer_ref){ZR_BUFFER_PARAMETERS, e->plan->flat_params[p].full_first});
+        zr_emit_bind(e, p, zr_flat_param_place(&e->plan->flat_params[p]));
     }
 }
 
@@ -30,22 +30,29 @@ static zr_when when_to_gather(const zr_flat_param *flat_param, zr_when trained, 
     return flat_param->tied_copy ? ZR_ALWAYS : trained;
 }
 
-// Begins to gather shards of `bytes` bytes each.
+// Begins to gather shards, of which `bytes` bytes come.
 static void gather_shards(zr_emitter *e, zr_when when, int p, zr_buffer_ref place, int64_t bytes)
 {
     zr_emit(e, &(zr_instruction){.code = ZR_GATHER,
                                  .when = when,
                                  .flat_param = p,
                                  .place = place,
-                                 .bytes = (e->plan->ranks - 1) * bytes,
+                                 .bytes = bytes,
                                  .slot = {ZR_SLOT_GATHER, p}});
 }
 
 void zr_emit_gather_replica(zr_emitter *e, zr_when when, int p)
 {
     const zr_flat_param *flat_param = &e->plan->flat_params[p];
-    gather_shards(e, when, p, (zr_buffer_ref){ZR_BUFFER_PARAMETERS, flat_param->full_first},
-                  zr_flat_param_shard_bytes(flat_param));
+    int comes = (e->plan->ranks - 1) / (flat_param->shared ? e->plan->machine_ranks : 1);
+    gather_shards(e, when, p, zr_flat_param_place(flat_param),
+                  comes * zr_flat_param_shard_bytes(flat_param));
+}
+
+// A late tied copy is gathered elsewhere. In a map of all ranks, every shard is where all read it.
+static bool has_to_come(const zr_plan *plan, const zr_flat_param *flat_param)
+{
+    return !flat_param->late && !(flat_param->shared && plan->mapped);
 }
 
 // Gathers every rank's shards into every replica. All exchanges begin before the first is awaited.
@@ -53,10 +60,10 @@ static void gather_replicas(zr_emitter *e, zr_when trained, zr_when others)
 {
     const zr_plan *plan = e->plan;
     for (int p = 0; p < plan->flat_param_count; p++)
-        if (!plan->flat_params[p].late)
+        if (has_to_come(plan, &plan->flat_params[p]))
             zr_emit_gather_replica(e, when_to_gather(&plan->flat_params[p], trained, others), p);
     for (int p = 0; p < plan->flat_param_count; p++)
-        if (!plan->flat_params[p].late)
+        if (has_to_come(plan, &plan->flat_params[p]))
             zr_emit_await(e, when_to_gather(&plan->flat_params[p], trained, others), ZR_SLOT_GATHER,
                           p);
 }
@@ -83,7 +90,8 @@ static void gather_gradients(zr_emitter *e)
         if (!zr_flat_param_collects(flat_param))
             continue;
         zr_emit_await_readers(e, ZR_ALWAYS, flat_param->whole.buffer, p);
-        gather_shards(e, ZR_ALWAYS, p, flat_param->whole, zr_flat_param_sum_bytes(flat_param));
+        gather_shards(e, ZR_ALWAYS, p, flat_param->whole,
+                      (plan->ranks - 1) * zr_flat_param_sum_bytes(flat_param));
     }
     for (int p = 0; p < plan->flat_param_count; p++)
         if (zr_flat_param_collects(&plan->flat_params[p]))

@@ -25,8 +25,7 @@ static void mapped_acquire(zr_emitter *e, int visit, int visits)
         int p = wanted->flat_params[i];
         zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_PUBLISHED, p);
         count_acquired(e, ZR_ALWAYS, p);
-        zr_emit_bind(e, p,
-                     (zr_buffer_ref){ZR_BUFFER_PARAMETERS, e->plan->flat_params[p].full_first});
+        zr_emit_bind(e, p, zr_flat_param_place(&e->plan->flat_params[p]));
     }
 }
 

@@ -12,7 +12,9 @@
 //
 // A rank's own shards on one tier, one after another in flat parameter order, are a "shard vector".
 // Optimizer states, accumulators and, where they are split, parameters lie in such vectors. A full
-// tied copy keeps whole flat parameters at zr_flat_param.full_first.
+// tied copy keeps whole flat parameters at zr_flat_param.full_first. Frozen ones, which nothing
+// writes after they were loaded, need no copy for each rank: where the ranks of a machine share
+// memory, they lie there once, one after another in a space of their own.
 //
 // The way of a gradient in 16 bits (in fp32 the first two places are one, and nothing is rounded):
 //   units add up fp32 in the open arena -> sealed: rounded into the gradient window
@@ -56,7 +58,8 @@ typedef struct zr_flat_param {
     int64_t shard, padded;    // elements
     zero_tier parameter_tier; // of the own shard, where stage 3 does not map one copy
     zero_tier state_tier;     // of its optimizer states and accumulated gradient
-    int64_t full_first;       // in a full replica, bytes
+    bool shared;              // it lies once on a machine, in ZR_BUFFER_FROZEN
+    int64_t full_first;       // there, or in a full replica, bytes
     int64_t shard_first;      // in the shard vector of its tier, bytes
     // Unmapped stage 3: bytes in the gather window, where the flat parameter stays until the
     // weights change; -1: it is gathered for each visit.
@@ -94,6 +97,13 @@ static inline int64_t zr_chunk_elems(zero_class kind)
 static inline int64_t zr_shard_elems(zero_class kind, int64_t elems, int ranks)
 {
     return ZR_ROUND_UP((elems + ranks - 1) / ranks, zr_chunk_elems(kind));
+}
+
+// Returns where a whole flat parameter's parameters lie, if they do not come for each visit.
+static inline zr_buffer_ref zr_flat_param_place(const zr_flat_param *flat_param)
+{
+    return (zr_buffer_ref){flat_param->shared ? ZR_BUFFER_FROZEN : ZR_BUFFER_PARAMETERS,
+                           flat_param->full_first};
 }
 
 // Returns for how many parameters a tensor's elements stand; partition.c.

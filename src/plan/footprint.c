@@ -23,6 +23,11 @@ int zr_plan_accumulators(const zr_plan *plan)
     return plan->step_sums * zr_accumulators(&plan->settings);
 }
 
+int64_t zr_plan_share_of_machine(const zr_plan *plan, int64_t bytes)
+{
+    return (bytes + plan->machine_ranks - 1) / plan->machine_ranks;
+}
+
 // What links and collectives hold is no space of the engine's: it counts as communication.
 void zr_plan_footprint(zr_plan *plan, const zr_machine *machine)
 {

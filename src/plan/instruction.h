@@ -74,6 +74,7 @@ typedef enum zr_mark { ZR_UNMARKED, ZR_BEGUN, ZR_ENDED } zr_mark;
 typedef enum zr_buffer_id { // memory that places lie in
     ZR_BUFFER_NONE,
     ZR_BUFFER_PARAMETERS,        // replicas, or the one copy that all ranks map
+    ZR_BUFFER_FROZEN,            // frozen parameters, once on a machine
     ZR_BUFFER_SHARDS,            // own shards, on the flat parameter's tier
     ZR_BUFFER_GATHERED,          // the gather window
     ZR_BUFFER_GRADIENTS,         // the gradient window

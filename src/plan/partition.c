@@ -77,12 +77,22 @@ static zero_tier parameter_tier(const zr_plan *plan, const zr_flat_param *flat_p
     return tier_unless_tied(plan, flat_param, tiering->parameters);
 }
 
+// Says whether a flat parameter lies once on a machine: every rank needs all of it, none writes it
+// once it is loaded, and the ranks share memory there.
+static bool lies_once(const zr_plan *plan, const zr_flat_param *flat_param)
+{
+    return zr_class_is_frozen(flat_param->kind) && plan->holding == ZR_HOLDS_TIED_COPIES &&
+           (plan->mapped || plan->machine_ranks > 1);
+}
+
 static void place_flat_param(zr_plan *plan, zr_flat_param *flat_param)
 {
     int64_t ranks = plan->ranks;
     flat_param->shard = zr_shard_elems(flat_param->kind, flat_param->elems, plan->ranks);
     flat_param->padded = flat_param->shard * ranks;
-    flat_param->full_first = plan->full_bytes;
+    flat_param->shared = lies_once(plan, flat_param);
+    int64_t *whole_bytes = flat_param->shared ? &plan->frozen_bytes : &plan->full_bytes;
+    flat_param->full_first = *whole_bytes;
     flat_param->parameter_tier = parameter_tier(plan, flat_param);
     flat_param->shard_first = plan->shard_bytes[flat_param->parameter_tier];
     flat_param->streamed = zr_flat_param_is_streamed(plan->model, flat_param->ref);
@@ -91,7 +101,7 @@ static void place_flat_param(zr_plan *plan, zr_flat_param *flat_param)
         flat_param->accumulator_first = flat_param->state_first = -1;
     flat_param->first_backward = flat_param->last_backward = flat_param->reduced_after = -1;
     plan->elems += flat_param->padded;
-    plan->full_bytes += ranks * zr_flat_param_shard_bytes(flat_param);
+    *whole_bytes += ranks * zr_flat_param_shard_bytes(flat_param);
     plan->shard_bytes[flat_param->parameter_tier] += zr_flat_param_shard_bytes(flat_param);
 }
 

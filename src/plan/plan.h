@@ -70,6 +70,7 @@ struct zr_plan {
     int64_t parameters;         // trainable and frozen, of the whole model, without padding
     int64_t elems;              // of all flat parameters, padded
     int64_t full_bytes;         // of a full replica
+    int64_t frozen_bytes;       // of the frozen flat parameters that lie once on a machine
     int64_t shard_bytes[ZERO_TIER_COUNT]; // of the shard vectors
     int64_t open_bytes; // of the open arena: fp32 contributions before they are rounded
     int64_t grad_bytes; // of the gradient window
@@ -143,6 +144,8 @@ bool zr_plan_suggest(const zr_plan *plan, const zr_machine *machine, char *out, 
 // ZERO_ERR_LIMIT: the plan exceeds the machine's memory or a budget; the message says what would
 // fit (stage, offload, micro-batch).
 zero_status zr_plan_check_memory(const zr_plan *plan, const zr_machine *machine, zero_error *error);
+// Returns this rank's part of bytes that the ranks of a machine share, on the smallest machine.
+int64_t zr_plan_share_of_machine(const zr_plan *plan, int64_t bytes);
 // Says whether the gradient window holds whole gradients (stages 0 and 1) or slots (2 and 3).
 bool zr_plan_whole_gradients(const zr_plan *plan);
 // Says whether the boundary that a unit writes is an activation checkpoint or enters the last unit.

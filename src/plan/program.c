@@ -22,6 +22,7 @@ const char *const zr_when_names[ZR_WHEN_COUNT] = {
 const char *const zr_buffer_names[ZR_BUFFER_COUNT] = {
     [ZR_BUFFER_NONE] = "-",
     [ZR_BUFFER_PARAMETERS] = "parameters",
+    [ZR_BUFFER_FROZEN] = "frozen",
     [ZR_BUFFER_SHARDS] = "shards",
     [ZR_BUFFER_GATHERED] = "gathered",
     [ZR_BUFFER_GRADIENTS] = "gradients",

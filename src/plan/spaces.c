@@ -12,6 +12,7 @@ zr_space_id zr_space_of_buffer(zr_buffer_id buffer)
     static const zr_space_id spaces[ZR_BUFFER_COUNT] = {
         [ZR_BUFFER_NONE] = ZR_SPACE_COUNT,
         [ZR_BUFFER_PARAMETERS] = ZR_SPACE_PARAMETERS,
+        [ZR_BUFFER_FROZEN] = ZR_SPACE_FROZEN,
         [ZR_BUFFER_SHARDS] = ZR_SPACE_COUNT,
         [ZR_BUFFER_GATHERED] = ZR_SPACE_GATHERED,
         [ZR_BUFFER_GRADIENTS] = ZR_SPACE_GRADIENTS,
@@ -91,8 +92,12 @@ static void list_spaces(zr_plan *plan)
         zero_memory_category category;
         int64_t bytes;
     } rows[ZR_SPACE_COUNT] = {
-        [ZR_SPACE_PARAMETERS] = {mapped ? ZR_SPACE_SHARED : window, copies || mapped, device,
+        [ZR_SPACE_PARAMETERS] = {mapped ? ZR_SPACE_SHARED : window,
+                                 (copies && plan->full_bytes > 0) || mapped, device,
                                  ZERO_MEM_parameters, plan->versions * plan->full_bytes},
+        [ZR_SPACE_FROZEN] = {plan->mapped ? ZR_SPACE_SHARED : ZR_SPACE_MACHINE,
+                             plan->frozen_bytes > 0, device, ZERO_MEM_parameters,
+                             plan->frozen_bytes},
         [ZR_SPACE_GATHERED] = {ZR_SPACE_MACHINE, !copies && !mapped, device, ZERO_MEM_communication,
                                plan->gather_bytes},
         [ZR_SPACE_GRADIENTS] = {window, trains, device, plan->gradient_window_is, plan->grad_bytes},
@@ -122,6 +127,7 @@ static void list_spaces(zr_plan *plan)
             plan->spaces[i] = (zr_space_plan){rows[i].kind, rows[i].tier, rows[i].category,
                                               rows[i].bytes, rows[i].bytes};
     // What several ranks share, each counts a part of.
+    plan->spaces[ZR_SPACE_FROZEN].counted = zr_plan_share_of_machine(plan, plan->frozen_bytes);
     plan->spaces[ZR_SPACE_GATHERED].counted = plan->gather_share;
     if (mapped)
         plan->spaces[ZR_SPACE_PARAMETERS].counted = plan->versions * plan->shard_bytes[device];

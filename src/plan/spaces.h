@@ -11,6 +11,7 @@
 typedef enum zr_space_id {
     // Windows, in the order in which all ranks make them.
     ZR_SPACE_PARAMETERS, // replicas, or the one copy that all ranks map
+    ZR_SPACE_FROZEN,     // frozen parameters, once on a machine
     ZR_SPACE_GATHERED,   // what stage 3 gathers where nothing is mapped
     ZR_SPACE_GRADIENTS,
     ZR_SPACE_FULL_GRADS,      // accumulated gradients, gathered

@@ -120,7 +120,8 @@ static void add_uses(table *t, bool gradients)
         const zr_instruction *at = &t->pass->at[i];
         bool comes = at->code == ZR_BIND || at->code == ZR_OPEN;
         bool gradient =
-            at->place.buffer != ZR_BUFFER_PARAMETERS && at->place.buffer != ZR_BUFFER_GATHERED;
+            at->place.buffer != ZR_BUFFER_PARAMETERS && at->place.buffer != ZR_BUFFER_FROZEN &&
+            at->place.buffer != ZR_BUFFER_GATHERED;
         if ((comes || at->code == ZR_UNBIND) && gradient == gradients) {
             t->bound[at->flat_param] = comes;
             if (call >= 0 && i <= call_end(t, call))

@@ -162,13 +162,12 @@ static int kv_replicas_of(const zr_plan_machines *machines, const zr_mesh *mesh,
     return zr_job_kv_replicas(&machines->job, &at, ZERO_AXIS_data);
 }
 
-// What ranks of a machine share is gathered at stage 3 alone.
 int zr_plan_machines_alike(const zr_plan_machines *machines, const zr_mesh *mesh, int pipeline,
-                           int tensor, int zero_stage)
+                           int tensor)
 {
     int kv_replicas = kv_replicas_of(machines, mesh, pipeline, tensor), like = 0;
     while (machines->part_of[like] != machines->part_of[tensor] ||
-           (zero_stage == 3 && kv_replicas_of(machines, mesh, pipeline, like) != kv_replicas))
+           kv_replicas_of(machines, mesh, pipeline, like) != kv_replicas)
         like++;
     return like;
 }

@@ -44,10 +44,10 @@ zero_status zr_plan_machines_read(const char *text, int ranks, zr_plan_machines 
 zero_status zr_plan_machines_cut(zr_plan_machines *machines, const zero_model *model,
                                  const char *name, const zr_config *config, zero_error *error);
 void zr_plan_machines_free(zr_plan_machines *machines); // NULL is allowed
-// Returns the first tensor rank of a pipeline stage that sends and gathers as much as this one, at
-// a stage of ZeRO. mesh: of any rank.
+// Returns the first tensor rank of a pipeline stage that holds, sends and gathers as much as this
+// one. mesh: of any rank.
 int zr_plan_machines_alike(const zr_plan_machines *machines, const zr_mesh *mesh, int pipeline,
-                           int tensor, int zero_stage);
+                           int tensor);
 // Write who is where: as lines of a table, and as a JSON list.
 void zr_plan_machines_text(const zr_plan_machines *machines, const zr_mesh *mesh, zr_buffer *out);
 void zr_plan_machines_json(const zr_plan_machines *machines, const zr_mesh *mesh, zr_json_writer *w,

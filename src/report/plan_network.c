@@ -112,8 +112,8 @@ void zr_plan_network_add(zr_plan_network *network, const zr_plan *plan)
     network->known = (zr_reaches){0};
     at.place[ZERO_AXIS_pipeline] = step.stage;
     for (int t = plan->tensor_rank; t < at.size[ZERO_AXIS_tensor]; t++) {
-        if (zr_plan_machines_alike(network->machines, &network->mesh, step.stage, t,
-                                   plan->settings.stage) != plan->tensor_rank)
+        if (zr_plan_machines_alike(network->machines, &network->mesh, step.stage, t) !=
+            plan->tensor_rank)
             continue;
         at.place[ZERO_AXIS_tensor] = t;
         for (int d = 0; d < at.size[ZERO_AXIS_data]; d++) {

@@ -140,7 +140,7 @@ static zero_status add_stage(row_making *m, int stage, zero_error *error)
     zero_status status = add_rank_plan(m, &first, &m->estimate->at[stage], &most_of_stage, error);
     for (int t = 1; machines && t < m->p->config->tensor && status == ZERO_OK; t++) {
         const tensor_rank other = {stage, t, &machines->parts[machines->part_of[t]]};
-        if (zr_plan_machines_alike(machines, &m->row->network->mesh, stage, t, m->at->stage) == t)
+        if (zr_plan_machines_alike(machines, &m->row->network->mesh, stage, t) == t)
             status = plan_other_rank(m, &other, &most_of_stage, error);
     }
     return status;
