@@ -28,8 +28,9 @@ static int64_t parameter_window_bytes(const zr_plan *plan)
 // Counts the bytes that other ranks may reach, which have pages of their own kind.
 static int64_t shared_bytes(const zr_plan *plan)
 {
-    return parameter_window_bytes(plan) + plan->spaces[ZR_SPACE_FROZEN].counted + plan->grad_bytes + plan->whole_bytes + plan->open_bytes +
-           plan->exchange_bytes + plan->shared_exchange_bytes;
+    return parameter_window_bytes(plan) + plan->spaces[ZR_SPACE_FROZEN].counted + plan->grad_bytes +
+           plan->whole_bytes + plan->open_bytes + plan->exchange_bytes +
+           plan->shared_exchange_bytes;
 }
 
 static int64_t all_bytes(const zr_plan *plan)

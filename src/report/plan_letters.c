@@ -119,9 +119,9 @@ static void add_uses(table *t, bool gradients)
     for (int i = 0; i < t->pass->count; i++) {
         const zr_instruction *at = &t->pass->at[i];
         bool comes = at->code == ZR_BIND || at->code == ZR_OPEN;
-        bool gradient =
-            at->place.buffer != ZR_BUFFER_PARAMETERS && at->place.buffer != ZR_BUFFER_FROZEN &&
-            at->place.buffer != ZR_BUFFER_GATHERED;
+        bool gradient = at->place.buffer != ZR_BUFFER_PARAMETERS &&
+                        at->place.buffer != ZR_BUFFER_FROZEN &&
+                        at->place.buffer != ZR_BUFFER_GATHERED;
         if ((comes || at->code == ZR_UNBIND) && gradient == gradients) {
             t->bound[at->flat_param] = comes;
             if (call >= 0 && i <= call_end(t, call))

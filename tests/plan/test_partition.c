@@ -32,6 +32,44 @@ static void check_shards(const zr_plan *plan)
 
 static void test_shards(void **state) { fixture_for_stages(check_shards); }
 
+// Checks that flat parameters that lie once on a machine follow each other there, and the others in
+// a replica.
+static void check_frozen(const fixture *f, const zr_plan *plan, bool once)
+{
+    int64_t full = 0, frozen = 0, shards = 0;
+    for (int p = 0; p < plan->flat_param_count; p++) {
+        const zr_flat_param *flat_param = &plan->flat_params[p];
+        int64_t *first = once && f->flat_params[p].kind != ZERO_TRAINABLE ? &frozen : &full;
+        assert_int_equal(flat_param->shared, first == &frozen);
+        assert_int_equal(flat_param->full_first, *first);
+        *first += plan->ranks * zr_flat_param_shard_bytes(flat_param);
+        shards += zr_flat_param_shard_bytes(flat_param);
+    }
+    assert_int_equal(plan->full_bytes, full);
+    assert_int_equal(plan->frozen_bytes, frozen);
+    assert_int_equal(plan->shard_bytes[ZERO_TIER_device], shards);
+    assert_int_equal(frozen > 0, once);
+}
+
+// What is frozen lies once on a machine whose ranks share memory, at stages 0 to 2; stage 3 divides
+// all flat parameters. Nothing that may be written does.
+static void test_frozen_once(void **state)
+{
+    enum { ALONE, MACHINES, MAPPED, WAYS };
+    fixture f;
+    fixture_build(&f, 3, 1000, 100);
+    f.flat_params[1].kind = ZERO_CODES;
+    f.flat_params[3].kind = ZERO_FROZEN;
+    for (int stage = 0; stage < 4; stage++)
+        for (int way = ALONE; way < WAYS; way++) {
+            const zr_settings settings = fixture_settings(ZERO_BF16, stage, 1);
+            zr_plan *plan = way == MACHINES ? fixture_plan_shared(&f, &settings, 4, 2)
+                                            : fixture_plan_of(&f, &settings, 4, way == MAPPED);
+            check_frozen(&f, plan, stage < 3 && way != ALONE);
+            zr_plan_destroy(plan);
+        }
+}
+
 static void test_borrowed_flat_param(void **state)
 {
     fixture f;
@@ -248,6 +286,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_frozen_once),
         cmocka_unit_test(test_borrowed_flat_param),
         cmocka_unit_test(test_matrices_decay),
         cmocka_unit_test(test_units_say_what_they_compute),

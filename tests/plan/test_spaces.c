@@ -16,7 +16,9 @@ static void add_parameters(const zr_plan *plan, bytes_of_tiers bytes)
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
         bytes[t][ZERO_MEM_parameters] = sharded ? plan->versions * plan->shard_bytes[t] : 0;
     if (!sharded)
-        bytes[ZERO_TIER_device][ZERO_MEM_parameters] = plan->versions * plan->full_bytes;
+        bytes[ZERO_TIER_device][ZERO_MEM_parameters] =
+            plan->versions * plan->full_bytes +
+            ZR_ROUND_UP(plan->frozen_bytes, plan->machine_ranks) / plan->machine_ranks;
     bytes[ZERO_TIER_host][ZERO_MEM_parameters] += plan->staged_parameter_bytes;
 }
 
@@ -177,13 +179,86 @@ static void test_tensor_ranks(void **state)
     }
 }
 
+// What is frozen has a space of its own, of which each rank of the machine counts its part, however
+// many versions of the other parameters there are.
+static void check_frozen(const zr_plan *plan)
+{
+    const zr_space_plan *frozen = &plan->spaces[ZR_SPACE_FROZEN];
+    bool once = plan->settings.stage < 3 && plan->machine_ranks > 1;
+    check(plan);
+    assert_int_equal(frozen->kind, !once          ? ZR_SPACE_NONE
+                                   : plan->mapped ? ZR_SPACE_SHARED
+                                                  : ZR_SPACE_MACHINE);
+    assert_int_equal(frozen->bytes,
+                     once ? 4 * zr_flat_param_shard_bytes(&plan->flat_params[1]) : 0);
+    assert_int_equal(frozen->counted, frozen->bytes / plan->machine_ranks);
+    assert_int_equal(frozen->category, once ? ZERO_MEM_parameters : frozen->category);
+}
+
+static void test_frozen(void **state)
+{
+    fixture f;
+    fixture_build(&f, 2, 1000, 96);
+    f.flat_params[1].kind = ZERO_FROZEN;
+    for (int stage = 0; stage < 4; stage++)
+        for (int machine = 1; machine <= 4; machine *= 2) {
+            const zr_settings settings = fixture_settings(ZERO_F32, stage, 1);
+            zr_plan *plan = machine == 4 ? fixture_plan_of(&f, &settings, 4, true)
+                                         : fixture_plan_shared(&f, &settings, 4, machine);
+            check_frozen(plan);
+            zr_plan_destroy(plan);
+        }
+}
+
+// A part of a model in which nothing is trained has no replicas at all.
+static void test_all_is_frozen(void **state)
+{
+    fixture f;
+    zr_settings settings = fixture_settings(ZERO_F32, 1, 1);
+    settings.inference = true;
+    fixture_build(&f, 1, 1000, 96);
+    for (int p = 0; p < 3; p++)
+        f.flat_params[p].kind = ZERO_FROZEN;
+    zr_plan *plan = fixture_plan_of(&f, &settings, 2, true);
+    assert_int_equal(plan->spaces[ZR_SPACE_PARAMETERS].kind, ZR_SPACE_NONE);
+    check_bytes(plan);
+    check_program(plan);
+    zr_plan_destroy(plan);
+}
+
+static void frozen_has_one_version(const zr_plan *plan)
+{
+    const zr_space_plan *spaces = plan->spaces;
+    check_bytes(plan);
+    assert_int_equal(spaces[ZR_SPACE_FROZEN].bytes, plan->frozen_bytes);
+    assert_int_equal(spaces[ZR_SPACE_PARAMETERS].bytes, plan->versions * plan->full_bytes);
+}
+
+static void test_frozen_versions(void **state)
+{
+    pipeline_model model;
+    pipeline_plans plans;
+    const zr_pipeline pipeline = pipeline_of(ZR_PIPELINE_2BW, 2, 1, 4);
+    const zr_settings settings = fixture_settings(ZERO_F32, 1, 4);
+    const zr_machine machine = {.ranks = 2, .threads = 1, .mapped = true};
+    pipeline_build(&model, 4, (pipeline_style){0});
+    model.f.flat_params[1].kind = model.f.flat_params[4].kind = ZERO_FROZEN;
+    pipeline_plans_make(&model.f.model, &pipeline, &settings, &machine, &plans);
+    for (int s = 0; s < 2; s++) {
+        assert_int_equal(plans.plans[s]->versions, 2);
+        assert_true(plans.plans[s]->frozen_bytes > 0);
+        frozen_has_one_version(plans.plans[s]);
+    }
+    pipeline_plans_free(&plans);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_plans),
-        cmocka_unit_test(test_all_pipelines),
-        cmocka_unit_test(test_settings),
-        cmocka_unit_test(test_tensor_ranks),
+        cmocka_unit_test(test_all_plans),       cmocka_unit_test(test_all_pipelines),
+        cmocka_unit_test(test_settings),        cmocka_unit_test(test_tensor_ranks),
+        cmocka_unit_test(test_frozen),          cmocka_unit_test(test_all_is_frozen),
+        cmocka_unit_test(test_frozen_versions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
