@@ -78,6 +78,22 @@ for base in $(sample "llama gpt" llama); do
     sha256sum <$base/model/model.safetensors | cmp -s - $base.sum || fail "the base $base was written"
 done
 
+# The base lies once on a machine: each rank counts its part of it at every stage, as planned and as held, and the adapters whole at stages
+# 0 to 2. In fp32 their gradients, whole at stage 0, have as many bytes.
+expect 0 "$ZERO" plan --model llama/model --lora $LORA --config plain.json --ranks 4 --micro-batch 1 --json
+mv out.txt plan.json
+for stage in 0 1 2 3; do run once plain --model llama --ranks 4 --stage $stage --steps 1 --overwrite && mv once/metrics.jsonl held-$stage; done
+python3 - <<'PY' || fail "the base is not counted once: $(cat err.txt)"
+import json
+rows = {row["stage"]: row["bytes"] for row in json.load(open("plan.json"))["rows"]}
+adapters = rows[0]["gradients"]
+base = rows[3]["parameters"] - adapters // 4
+for stage in range(4):
+    held = [step["mem"] for step in map(json.loads, open(f"held-{stage}")) if "mem" in step][-1]["parameters"]["held"]
+    want = base + (adapters if stage < 3 else adapters // 4)
+    assert base > 0 and rows[stage]["parameters"] == held == want, (stage, rows[stage]["parameters"], held, want)
+PY
+
 # A run goes on with its own adapters on its own base, and verify repeats it; anything else is refused, in one sentence.
 echo '{"optimizer": {"type": "AdamW", "params": {"lr": 0.01}}}' >rate.json # one rate, however long the run
 going=("$ZERO" train --data "$TEXT" --config rate.json --threads 1 --quiet --micro-batch 1 --save-every 2 --keep 0 --out going)

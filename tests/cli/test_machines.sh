@@ -66,6 +66,23 @@ PY
 }
 crosses shared 3 --accumulation 1
 crosses kept 3 --accumulation 1 --config "$WORK/kept.json"
+# Adapters: each machine has one copy of the base at stages 0 to 2, to which the other machine's shards come. The adapters of one machine.
+expect 0 "$ZERO" train "${common[@]}" --ranks 1 --out base
+scratch=("${common[@]}") common=(--model "$WORK/base" --lora r=4 "${common[@]:2}")
+for stage in 0 1 2; do
+    expect 0 "$ZERO" train "${common[@]}" --stage $stage --ranks 4 --out adapted-$stage
+    across across-$stage --stage $stage
+    cmp across-$stage/adapter/adapter_model.safetensors adapted-0/adapter/adapter_model.safetensors || fail "adapters at stage $stage over two machines: other bits"
+done
+common=("${scratch[@]}")
+for stage in 0 1 2; do crosses across-$stage $stage --accumulation 1 --lora r=4; done
+python3 - <<'PY' || fail "the base does not lie once on each machine"
+import json
+def held(run): return [step["mem"]["parameters"]["held"] for step in map(json.loads, open(run + "/metrics.jsonl")) if "mem" in step][-1]
+one, two = held("adapted-0"), held("across-0") # a quarter of the base, half of it, and the adapters
+print(f"a rank's part of the base and adapters: {one} bytes on one machine, {two} on two")
+assert 1.5 * one < two < 2 * one
+PY
 # Tensor ranks on two machines: one warning with who is where, what of a step crosses, and what helps. The weights are those of one machine.
 expect 0 "$ZERO" train "${common[@]}" --ranks 4 --tensor 2 --out together
 quiet=("${common[@]}") common=()

@@ -112,8 +112,8 @@ static int64_t planned(const harness_result *result, zero_memory_category catego
     return bytes;
 }
 
-// Elements of all flat parameters that train, as a plan pads them.
-static int64_t trained_elements(const harness_case *c)
+// Elements of all flat parameters that train, or of the others, as a plan pads them.
+static int64_t padded_elements(const harness_case *c, bool trained)
 {
     zero_model *model = harness_model(c);
     int64_t all = 0;
@@ -124,11 +124,21 @@ static int64_t trained_elements(const harness_case *c)
             for (int t = 0; t < flat_param->tensor_count; t++)
                 elements = ZR_ROUND_UP(elements, (int64_t)64) +
                            zr_tensor_desc_elements(&flat_param->tensors[t]);
-            if (flat_param->kind == ZERO_TRAINABLE)
+            if ((flat_param->kind == ZERO_TRAINABLE) == trained)
                 all += ZR_ROUND_UP((elements + c->ranks - 1) / c->ranks, (int64_t)2048) * c->ranks;
         }
     zr_lm_free(model);
     return all;
+}
+
+// What is frozen lies once on the machine, and each rank counts its part of it, at every stage; what
+// trains is divided at stage 3 alone.
+static void expect_frozen_once(const harness_case *c, const harness_result *run)
+{
+    int64_t size = c->precision ? 2 : 4, trained = padded_elements(c, true);
+    assert_int_equal(planned(run, ZERO_MEM_parameters),
+                     size * (padded_elements(c, false) / c->ranks +
+                             (c->stage == 3 ? trained / c->ranks : trained)));
 }
 
 // One step without clipping moves what trains as if nothing were frozen; more steps are the same
@@ -151,13 +161,15 @@ static void check(harness_case c, const char *pattern)
     c.steps = 0;
     harness_run(&c, &first);
     expect_values(&c, &first, &whole, &start, NULL);
-    assert_int_equal(planned(&first, ZERO_MEM_optimizer) * trained_elements(&whole),
-                     planned(&plain, ZERO_MEM_optimizer) * trained_elements(&c));
+    assert_int_equal(planned(&first, ZERO_MEM_optimizer) * padded_elements(&whole, true),
+                     planned(&plain, ZERO_MEM_optimizer) * padded_elements(&c, true));
+    expect_frozen_once(&c, &first);
     assert_true(planned(&first, ZERO_MEM_gradients) <= planned(&plain, ZERO_MEM_gradients));
     for (c.stage = 1; c.stage <= 3; c.stage++) {
         harness_run(&c, &other);
         if (!harness_equal(&first, &other))
             fail_msg("freezing \"%s\": stage %d is not stage 0", pattern, c.stage);
+        expect_frozen_once(&c, &other);
         for (int category = 0; category < ZERO_MEM_COUNT; category++)
             planned(&other, (zero_memory_category)category);
     }
