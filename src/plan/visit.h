@@ -54,7 +54,7 @@ static inline bool zr_visit_adds(const zr_visit *visit)
 }
 
 typedef enum zr_holding { // what a rank holds of the parameters
-    ZR_HOLDS_TIED_COPIES, // all of them, in a window of its own
+    ZR_HOLDS_TIED_COPIES, // all of them: a copy of its own, or of a machine (zr_flat_param.shared)
     ZR_HOLDS_A_MAP,       // its shards, in the one copy that all ranks map
     ZR_HOLDS_SHARDS,      // its shards, in vectors; they are gathered for each visit
 } zr_holding;

@@ -94,6 +94,11 @@ for stage in range(4):
     assert base > 0 and rows[stage]["parameters"] == held == want, (stage, rows[stage]["parameters"], held, want)
 PY
 
+for stage in 1 3; do
+    expect 0 "$ZERO" plan --model llama/model --lora r=3 --ranks 2 --stage $stage --draw -
+    grep -q '^layers.0/1 .F...|..b.$' out.txt || fail "frozen weights are not drawn as read: $(grep '^layers.0/1' out.txt)"
+done
+
 # A run goes on with its own adapters on its own base, and verify repeats it; anything else is refused, in one sentence.
 echo '{"optimizer": {"type": "AdamW", "params": {"lr": 0.01}}}' >rate.json # one rate, however long the run
 going=("$ZERO" train --data "$TEXT" --config rate.json --threads 1 --quiet --micro-batch 1 --save-every 2 --keep 0 --out going)
