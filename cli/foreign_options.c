@@ -110,7 +110,7 @@ static const struct {
      "use-peft peft use-rslora"},
     {OPT_LORA, "--base nf4 or int8 keeps what adapters adapt in 4 or 8 bits",
      "qlora load-in-4bit load-in-8bit bits"},
-    {OPT_LORA, "weight-decomposed adapters are not built", "dora use-dora"},
+    {OPT_LORA, "--lora r=16,dora trains adapters with magnitudes", "dora use-dora"},
     {OPT_LORA,
      "zero convert --from MODEL --adapter ADAPTER --to DIR adds an adapter to its model, which "
      "--model takes; --resume goes on with the run that made it",

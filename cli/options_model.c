@@ -42,8 +42,8 @@ const cli_option cli_options_model[] = {
     OPTION(TEXT, LORA, "--lora", "r=R,...", TRAIN | PLAN,
         .standard_text = "the whole model trains",
         .help = "train low-rank adapters of --model instead of the model: r=16[,alpha=32]"
-                "[,targets=all-linear][,dropout=0.05][,rslora]; targets are layers, as q_proj+"
-                "v_proj (docs/fine-tuning.md)"),
+                "[,targets=all-linear][,dropout=0.05][,rslora][,dora]; targets are layers, as "
+                "q_proj+v_proj; dora: with magnitudes (docs/fine-tuning.md)"),
     OPTION(TEXT, PREFERENCE, "--preference", "LOSS", TRAIN | EVAL | PLAN | DATA,
         .standard_text = "none: the loss is that of the next token",
         .help = "train on preferences, records with \"chosen\" and \"rejected\" answers: "

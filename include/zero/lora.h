@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 // Creates the model with adapters; everything else of it is frozen. adapters:
-// "r=16[,alpha=32][,targets=all-linear][,dropout=0.05][,rslora]", as in docs/fine-tuning.md. An
+// "r=16[,alpha=32][,targets=all-linear][,dropout=0.05][,rslora][,dora]" (docs/fine-tuning.md). An
 // engine of it takes the weights of `model` by zero_load_weights, and an adapter, a directory that
 // peft has saved or zero_train has written, by a second zero_load_weights; zero_save_weights writes
 // the adapter's file, and checkpoints have adapters and their states alone. `model`, which

@@ -4,6 +4,7 @@
 #include "checkpoint/model_view.h"
 #include "checkpoint/run_directory.h"
 #include "comm/agreement.h"
+#include "formats/magnitudes.h"
 #include "layers/layers.h"
 #include "model/lm_table.h"
 #include <zero/weights.h>
@@ -89,6 +90,30 @@ static zero_status load_from(zero_engine *engine, const char *from, bool adapter
     return zr_engine_parameters_changed(engine, error);
 }
 
+// Sets magnitudes to what they are before a training.
+static zero_status load_magnitudes(zero_engine *engine, const char *from,
+                                   const zr_weight_view *view, const zero_load_options *unused,
+                                   zero_error *error)
+{
+    const zr_lm_config *ours = config_of(engine);
+    const zr_magnitudes_options how = {.format = ours->base,
+                                       .outputs_first = zr_lm_shape_of(ours).outputs_first};
+    ZERO_TRY(zr_magnitudes_load(zr_engine_comm(engine), from, view, &how, error));
+    return zr_engine_parameters_changed(engine, error);
+}
+
+static zero_status load_with_magnitudes(zero_engine *engine, const char *from,
+                                        const zr_weight_view *view,
+                                        const zero_load_options *options, zero_error *error)
+{
+    const zr_lm_config *ours = config_of(engine);
+    ZERO_TRY(load_from(engine, from, false, view, options, error));
+    return ours && ours->lora.magnitudes
+               ? with_weights_view(engine, from, ZR_VIEW_TRAINED, ZR_VIEW_LOADS, load_magnitudes,
+                                   NULL, error)
+               : ZERO_OK;
+}
+
 static zero_status load_model_weights(zero_engine *engine, const char *directory,
                                       const zr_weight_view *view, const zero_load_options *options,
                                       zero_error *error)
@@ -97,7 +122,7 @@ static zero_status load_model_weights(zero_engine *engine, const char *directory
     zero_status status =
         zr_comm_agree(zr_engine_comm(engine), zr_find_weights(directory, &from, error), error);
     if (status == ZERO_OK)
-        status = load_from(engine, from, false, view, options, error);
+        status = load_with_magnitudes(engine, from, view, options, error);
     zr_free(from);
     return status;
 }

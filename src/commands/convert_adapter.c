@@ -53,6 +53,18 @@ static zero_status read_configs(adapting *a)
     return status == ZERO_OK ? zr_adapter_read_config(a->of->from, &a->config, a->error) : status;
 }
 
+static zero_status refuse_magnitudes(const adapting *a)
+{
+    return a->config.lora.magnitudes
+               ? zr_fail(
+                     a->error, ZERO_ERR_UNSUPPORTED,
+                     "\"%s\" is an adapter with magnitudes (use_dora), which an adapter in GGUF "
+                     "cannot have: zero convert --from BASE --adapter %s --to FILE.gguf merges "
+                     "it into its base",
+                     a->of->from, a->of->from)
+               : ZERO_OK;
+}
+
 // Returns the number of the adapter's tensor with this ending for a weight; -1: none.
 static int find_half(const adapting *a, const zr_gguf_tensor *whole, const char *ending)
 {
@@ -180,6 +192,7 @@ static zero_status make_adapter(adapting *a)
     ZERO_TRY(zr_gguf_choose_type(a->of->options, USUAL_TYPE, &type, a->error));
     ZERO_TRY(zr_gguf_check_place(a->of, a->error));
     ZERO_TRY(read_configs(a));
+    ZERO_TRY(refuse_magnitudes(a));
     ZERO_TRY(open_weights(a));
     ZERO_TRY(list_tensors(a));
     ZERO_TRY(put_keys(a, type));

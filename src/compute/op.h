@@ -2,7 +2,7 @@
 //
 //   zr_run(queue, zr_op_norm_forward(&norm, x, NULL, NULL, gamma, beta, y, mean, rstd));
 //
-// The five op headers declare the kinds of a family, one macro each:
+// The six op headers declare the kinds of a family, one macro each:
 //
 //   #define ZR_OPERANDS_norm_forward(AT)
 //       AT(x, const void *, ZR_READ, s->stream, s->rows * s->width) ...
@@ -20,6 +20,7 @@
 #include "base/recorder.h"
 #include "compute/attention_ops.h"
 #include "compute/element_ops.h"
+#include "compute/magnitude_ops.h"
 #include "compute/optimizer_ops.h"
 #include "compute/product_ops.h"
 #include "compute/row_ops.h"
@@ -31,6 +32,7 @@
     ZR_ROW_OPS(OP)                                                                                 \
     ZR_ATTENTION_OPS(OP)                                                                           \
     ZR_ELEMENT_OPS(OP)                                                                             \
+    ZR_MAGNITUDE_OPS(OP)                                                                           \
     ZR_OPTIMIZER_OPS(OP)
 
 #define ZR_OP_KIND(kind, ...) ZR_OP_##kind,
@@ -48,6 +50,9 @@ typedef struct zr_op {
     union {
         zr_product product;
         zr_scale_codes scale_codes;
+        zr_weight_rows weight_rows;
+        zr_magnitude magnitude;
+        zr_column_scaling column_scaling;
         zr_norm norm;
         zr_loss loss;
         zr_matrix matrix;

@@ -115,8 +115,8 @@ const zr_key zr_keys_batch[] = {
                 "data (--attention)"),
     KEY(ANY, "libzero.lora", "null", .nullable = true,
         .help = "low-rank adapters that train in place of the model, whose weights are frozen "
-                "(--lora): text, \"r=16,alpha=32,targets=all-linear,dropout=0.05,rslora\", or an "
-                "object with these keys; null: the model trains"),
+                "(--lora): text, \"r=16,alpha=32,targets=all-linear,dropout=0.05,rslora,dora\", or "
+                "an object with these keys; null: the model trains"),
     KEY(ENUM, "libzero.base", "auto", FIELD(base), .choices = "auto|nf4|int8",
         .help = "how the weights of the blocks' linears are kept, which then do not train "
                 "(--base): in bitsandbytes' nf4, 0.52 bytes a weight, or int8 by rows, a byte a "

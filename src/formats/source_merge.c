@@ -5,14 +5,16 @@
 #include "model/lm_table.h"
 #include "model/lora_peft.h"
 
+#include <math.h>
 #include <string.h>
 
 #define BLOCK ((int64_t)1 << 16) // elements merged at a time
 enum { WIDEST = 8 };             // bytes of an element
 
-// A weight with its adapter. The adapter's two halves are numbers of tensors in its file.
+// A weight with its adapter. The adapter's parts are numbers of tensors in its file.
 typedef struct merged {
     int a, b;           // -1: the tensor is read as it is
+    int magnitude;      // -1: the adapter has none
     const char *stored; // dtype in the model's file
     zero_dtype as;      // in which it is read
 } merged;
@@ -27,6 +29,7 @@ struct zr_merge {
     // rank), which has the factor s in it, and right (rank, columns).
     int current;
     float *left, *right;
+    float *factors;      // (outputs) of the sums; NULL without magnitudes
     char *in;            // BLOCK elements of the model's file
     float *wide, *delta; // BLOCK
 };
@@ -39,6 +42,7 @@ void zr_merge_free(struct zr_merge *merge)
     zr_free(merge->tensors);
     zr_free(merge->left);
     zr_free(merge->right);
+    zr_free(merge->factors);
     zr_free(merge->in);
     zr_free(merge->wide);
     zr_free(merge->delta);
@@ -95,10 +99,27 @@ static zero_status check_half(const struct zr_merge *m, int half, int64_t rows, 
                          (long long)whole->shape[1], (long long)rows, (long long)columns);
 }
 
+static zero_status find_magnitude(const struct zr_merge *m, const zr_source_tensor *whole,
+                                  merged *out, zero_error *error)
+{
+    int64_t outputs = whole->shape[!m->outputs_first];
+    if (!m->lora.magnitudes)
+        return ZERO_OK;
+    out->magnitude = find_half(m, whole->name, ZR_LORA_MAGNITUDE);
+    const zr_source_tensor *found =
+        out->magnitude < 0 ? NULL : &m->adapter.vectors[0].tensors[out->magnitude];
+    if (found && found->dims == 1 && found->shape[0] == outputs && zr_source_is_real(found->dtype))
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_DATA,
+                   "\"%s\": the lora_magnitude_vector of \"%s\" is %s: it would be %lld numbers",
+                   m->adapter.path, whole->name, found ? "something else" : "missing",
+                   (long long)outputs);
+}
+
 static zero_status find_halves(struct zr_merge *m, const zr_source_tensor *whole, merged *out,
                                zero_error *error)
 {
-    *out = (merged){find_half(m, whole->name, ZR_LORA_A), find_half(m, whole->name, ZR_LORA_B),
+    *out = (merged){find_half(m, whole->name, ZR_LORA_A), find_half(m, whole->name, ZR_LORA_B), -1,
                     whole->dtype, ZERO_F32};
     if (out->a < 0 && out->b < 0)
         return ZERO_OK;
@@ -111,7 +132,8 @@ static zero_status find_halves(struct zr_merge *m, const zr_source_tensor *whole
                        whole->name);
     int64_t outputs = whole->shape[!m->outputs_first], inputs = whole->shape[m->outputs_first];
     ZERO_TRY(check_half(m, out->a, m->lora.rank, inputs, whole, error));
-    return check_half(m, out->b, outputs, m->lora.rank, whole, error);
+    ZERO_TRY(check_half(m, out->b, outputs, m->lora.rank, whole, error));
+    return find_magnitude(m, whole, out, error);
 }
 
 static zero_status check_all_used(const struct zr_merge *m, int count, zero_error *error)
@@ -120,7 +142,7 @@ static zero_status check_all_used(const struct zr_merge *m, int count, zero_erro
     for (int h = 0; h < halves->tensor_count; h++) {
         bool used = false;
         for (int t = 0; t < count && !used; t++)
-            used = m->tensors[t].a == h || m->tensors[t].b == h;
+            used = m->tensors[t].a == h || m->tensors[t].b == h || m->tensors[t].magnitude == h;
         if (!used)
             return zr_fail(error, ZERO_ERR_DATA,
                            "\"%s\": the tensor \"%s\" belongs to no weight of the model",
@@ -191,12 +213,12 @@ static void transpose(const float *from, int64_t rows, int64_t columns, float *t
             to[j * rows + i] = from[i * columns + j];
 }
 
-// Reads a half; *out (zr_free) has it the other way round if it is `turned`.
+// Reads a half, or a magnitude; *out (zr_free) has it the other way round if it is `turned`.
 static zero_status read_half(struct zr_merge *m, int half, bool turned, float **out,
                              zero_error *error)
 {
     const zr_source_tensor *tensor = &m->adapter.vectors[0].tensors[half];
-    int64_t rows = tensor->shape[0], columns = tensor->shape[1];
+    int64_t rows = tensor->shape[0], columns = tensor->dims == 2 ? tensor->shape[1] : 1;
     size_t bytes = (size_t)(rows * columns) * sizeof(float);
     char *raw = zr_alloc((size_t)tensor->bytes + 1, error);
     float *values = zr_alloc(bytes + 1, error), *other = zr_alloc(turned ? bytes + 1 : 1, error);
@@ -216,23 +238,21 @@ static zero_status read_half(struct zr_merge *m, int half, bool turned, float **
     return status;
 }
 
-// Reads the factors of the product that is added to a tensor.
-static zero_status read_factors(struct zr_merge *m, int tensor, const zr_source_tensor *whole,
-                                zero_error *error)
+// Reads the two matrices whose product is added to a tensor.
+static zero_status read_halves(struct zr_merge *m, int tensor, const zr_source_tensor *whole,
+                               zero_error *error)
 {
     const merged *of = &m->tensors[tensor];
     float s = zr_lora_scale(&m->lora);
-    if (m->current == tensor)
-        return ZERO_OK;
     zr_free(m->left);
     zr_free(m->right);
-    m->left = m->right = NULL;
+    zr_free(m->factors);
+    m->left = m->right = m->factors = NULL;
     m->current = -1;
     ZERO_TRY(read_half(m, m->outputs_first ? of->b : of->a, !m->outputs_first, &m->left, error));
     ZERO_TRY(read_half(m, m->outputs_first ? of->a : of->b, !m->outputs_first, &m->right, error));
     for (int64_t i = 0; i < whole->shape[0] * m->lora.rank; i++)
         m->left[i] *= s;
-    m->current = tensor;
     return ZERO_OK;
 }
 
@@ -254,22 +274,82 @@ static void add_product(struct zr_merge *m, int64_t columns, int64_t first, int6
         m->wide[i] += m->delta[i];
 }
 
+// Reads elements [first, first + count) of the sum of a weight and its product into m->wide, as
+// they are before they are scaled. count: at most BLOCK.
+static zero_status read_sum(zr_source *source, int tensor, int64_t first, int64_t count,
+                            zero_error *error)
+{
+    struct zr_merge *m = source->merge;
+    const char *stored = m->tensors[tensor].stored;
+    int64_t from = width_of(stored);
+    ZERO_TRY(source->ops->read(source, 0, tensor, first * from, count * from, m->in, error));
+    zr_source_widen(stored, m->in, count, m->wide);
+    add_product(m, source->vectors[0].tensors[tensor].shape[1], first, count);
+    return ZERO_OK;
+}
+
+static int64_t output_of(const struct zr_merge *m, const zr_source_tensor *whole, int64_t element)
+{
+    return m->outputs_first ? element / whole->shape[1] : element % whole->shape[1];
+}
+
+static zero_status add_squares(zr_source *source, int tensor, double *sums, zero_error *error)
+{
+    struct zr_merge *m = source->merge;
+    const zr_source_tensor *whole = &source->vectors[0].tensors[tensor];
+    for (int64_t at = 0, end = whole->shape[0] * whole->shape[1], n; at < end; at += n) {
+        n = ZR_MIN(end - at, BLOCK);
+        ZERO_TRY(read_sum(source, tensor, at, n, error));
+        for (int64_t i = 0; i < n; i++)
+            sums[output_of(m, whole, at + i)] += (double)m->wide[i] * (double)m->wide[i];
+    }
+    return ZERO_OK;
+}
+
+// Reads the magnitudes of a tensor, and divides them by the norms of the sum.
+static zero_status find_factors(zr_source *source, int tensor, zero_error *error)
+{
+    struct zr_merge *m = source->merge;
+    const zr_source_tensor *whole = &source->vectors[0].tensors[tensor];
+    int64_t outputs = whole->shape[!m->outputs_first];
+    if (m->tensors[tensor].magnitude < 0)
+        return ZERO_OK;
+    double *sums = zr_alloc((size_t)(outputs + 1) * sizeof *sums, error);
+    zero_status status = sums ? add_squares(source, tensor, sums, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK)
+        status = read_half(m, m->tensors[tensor].magnitude, false, &m->factors, error);
+    for (int64_t i = 0; i < outputs && status == ZERO_OK; i++)
+        m->factors[i] = sums[i] > 0 ? (float)(m->factors[i] / sqrt(sums[i])) : 0;
+    zr_free(sums);
+    return status;
+}
+
+static zero_status prepare_tensor(zr_source *source, int tensor, zero_error *error)
+{
+    struct zr_merge *m = source->merge;
+    if (m->current == tensor)
+        return ZERO_OK;
+    ZERO_TRY(read_halves(m, tensor, &source->vectors[0].tensors[tensor], error));
+    ZERO_TRY(find_factors(source, tensor, error));
+    m->current = tensor;
+    return ZERO_OK;
+}
+
 zero_status zr_merge_read(zr_source *source, int tensor, int64_t first, int64_t bytes, void *out,
                           zero_error *error)
 {
     struct zr_merge *m = source->merge;
     const zr_source_tensor *whole = &source->vectors[0].tensors[tensor];
-    const char *stored = m->tensors[tensor].stored;
-    int64_t width = width_of(whole->dtype), from = width_of(stored);
+    int64_t width = width_of(whole->dtype);
     if (m->tensors[tensor].a < 0)
         return source->ops->read(source, 0, tensor, first, bytes, out, error);
-    ZERO_TRY(read_factors(m, tensor, whole, error));
+    ZERO_TRY(prepare_tensor(source, tensor, error));
     for (int64_t at = first / width, end = (first + bytes) / width, n; at < end; at += n) {
         char *to = (char *)out + (at * width - first);
         n = ZR_MIN(end - at, BLOCK);
-        ZERO_TRY(source->ops->read(source, 0, tensor, at * from, n * from, m->in, error));
-        zr_source_widen(stored, m->in, n, m->wide);
-        add_product(m, whole->shape[1], at, n);
+        ZERO_TRY(read_sum(source, tensor, at, n, error));
+        for (int64_t i = 0; i < n && m->factors; i++)
+            m->wide[i] *= m->factors[output_of(m, whole, at + i)];
         zr_narrow(m->tensors[tensor].as, m->wide, n, to);
     }
     return ZERO_OK;

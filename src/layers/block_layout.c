@@ -345,7 +345,9 @@ static zr_low_rank low_rank_of(const zr_block *block, int half, int r, int s)
     const zr_tensor_handle *a = zr_lm_tensor(hyper, s, weight + ZR_LM_LORA_A);
     if (!hyper->config.lora.rank || !zr_tensor_exists(a))
         return (zr_low_rank){0};
-    zr_low_rank of = {.a = a, .b = zr_lm_tensor(hyper, s, weight + ZR_LM_LORA_B)};
+    zr_low_rank of = {.a = a,
+                      .b = zr_lm_tensor(hyper, s, weight + ZR_LM_LORA_B),
+                      .magnitude = zr_lm_tensor(hyper, s, weight + ZR_LM_MAGNITUDE)};
     float *part = block->slices[s].d_low_rank[half][r];
     bool of_a = zr_tensor_exists(&hyper->tensor[weight + ZR_LM_LORA_A]);
     of.rank = hyper->config.lora.rank;

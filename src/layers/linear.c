@@ -7,6 +7,7 @@
 // The product or the column sum of a gradient is omitted if its tensor does not train.
 #include "compute/compute.h"
 #include "layers/linear.h"
+#include "layers/magnitude.h"
 
 bool zr_linear_is_tiled(const zr_linear *linear) { return linear->weight->tiles > 1; }
 
@@ -98,18 +99,21 @@ size_t zr_linear_scratch(const zr_linear *linear, int threads)
     size_t own = zr_scratch_column_sum(threads, linear->rows, linear->out);
     if (zr_linear_is_tiled(linear))
         own = ZR_MAX(own, lay_out_tile_scratch(linear, NULL, &unused));
-    return zr_low_rank_scratch(linear) + zr_weight_scratch(linear) + own;
+    return zr_low_rank_scratch(linear) + zr_magnitude_scratch(linear) + zr_weight_scratch(linear) +
+           own;
 }
 
 // The adapter's scratch comes first, because it keeps values while the linear uses its own.
-static void *weight_scratch(const zr_linear *linear, void *scratch)
+void *zr_linear_weight_scratch(const zr_linear *linear, void *scratch)
 {
-    return scratch ? (char *)scratch + zr_low_rank_scratch(linear) : NULL;
+    size_t before = zr_low_rank_scratch(linear) + zr_magnitude_scratch(linear);
+    return scratch ? (char *)scratch + before : NULL;
 }
 
 static void *own_scratch(const zr_linear *linear, void *scratch)
 {
-    return scratch ? (char *)weight_scratch(linear, scratch) + zr_weight_scratch(linear) : NULL;
+    return scratch ? (char *)zr_linear_weight_scratch(linear, scratch) + zr_weight_scratch(linear)
+                   : NULL;
 }
 
 static char *columns_of_tile(const zr_linear *linear, const void *matrix, int tile)
@@ -152,7 +156,7 @@ static void forward_whole(zero_context *context, const zr_linear *linear, const 
     zr_product product = product_forward(linear, linear->out);
     product.out = type;
     zr_weight_multiply(context, linear, &product, x, zr_tensor_values(context, linear->bias, 0), y,
-                       weight_scratch(linear, scratch));
+                       zr_linear_weight_scratch(linear, scratch));
 }
 
 static void convert(zero_context *context, zero_dtype from, const void *x, zero_dtype to, int64_t n,
@@ -182,6 +186,10 @@ static zero_status forward_adapted(zero_context *context, const zr_linear *linea
 zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, const void *x,
                               void *y, void *scratch)
 {
+    if (zr_linear_has_magnitude(linear)) {
+        zr_magnitude_forward(context, linear, x, y, scratch);
+        return ZERO_OK;
+    }
     if (linear->low_rank.rank)
         return forward_adapted(context, linear, x, y, scratch);
     if (zr_linear_is_tiled(linear))
@@ -196,8 +204,9 @@ void zr_linear_forward_sum(zero_context *context, const zr_linear *linear, const
     zr_product product = product_forward(linear, linear->out);
     product.out = ZERO_F32;
     product.epilogue = ZR_EPILOGUE_NONE;
-    assert(!zr_linear_is_tiled(linear));
-    zr_weight_multiply(context, linear, &product, x, NULL, y, weight_scratch(linear, scratch));
+    assert(!zr_linear_is_tiled(linear) && !zr_linear_has_magnitude(linear));
+    zr_weight_multiply(context, linear, &product, x, NULL, y,
+                       zr_linear_weight_scratch(linear, scratch));
     zr_low_rank_forward(context, linear, x, y, scratch);
 }
 
@@ -254,17 +263,32 @@ static zero_status backward_tiles(zero_context *context, const zr_linear *linear
     return ZERO_OK;
 }
 
+typedef struct flows {      // the gradients (rows, out) of what is added up to y
+    const void *of_weight;  // from which dx comes through the weight
+    const void *of_adapter; // through the adapter
+} flows;
+
+static flows find_flows(zero_context *context, const zr_linear *linear, unsigned parts,
+                        const void *x, const void *dy, void *scratch)
+{
+    if (!zr_linear_has_magnitude(linear))
+        return (flows){dy, dy};
+    const void *scaled =
+        zr_magnitude_backward(context, linear, parts & ZR_BACKWARD_WEIGHT, x, dy, scratch);
+    return (flows){linear->low_rank.dropout > 0 ? dy : scaled, scaled};
+}
+
 // Computes the gradients of weight and bias, unless they do not train; that of a weight in tiles
 // follows with the tiles.
 static void backward_tensors(zero_context *context, const zr_linear *linear, unsigned parts,
-                             const void *x, const void *dy, void *scratch)
+                             const void *x, const void *dy, const flows *d, void *scratch)
 {
     if (!(parts & ZR_BACKWARD_WEIGHT))
         return;
     zr_linear_backward_bias(context, linear, dy, scratch);
     if (!zr_linear_is_tiled(linear))
         backward_weight(context, linear, 0, x, dy);
-    zr_low_rank_backward_tensors(context, linear, x, dy, scratch);
+    zr_low_rank_backward_tensors(context, linear, x, d->of_adapter, scratch);
 }
 
 static void backward_input_whole(zero_context *context, const zr_linear *linear, const void *x,
@@ -272,36 +296,37 @@ static void backward_input_whole(zero_context *context, const zr_linear *linear,
 {
     const zr_product product = product_input(linear);
     zr_weight_multiply(context, linear, &product, dy, linear->gelu ? x : NULL, dx,
-                       weight_scratch(linear, scratch));
+                       zr_linear_weight_scratch(linear, scratch));
 }
 
 // Sets dx, or adds to it: what comes through the weight, and through the adapter.
 static zero_status backward_input_wide(zero_context *context, const zr_linear *linear,
-                                       unsigned parts, const void *x, const void *dy, float *dx,
+                                       unsigned parts, const void *x, const flows *d, float *dx,
                                        bool add, void *scratch)
 {
     const zr_product product = product_sum_input(linear, linear->out, add);
     tile_scratch tiles;
     lay_out_tile_scratch(linear, own_scratch(linear, scratch), &tiles);
     if (zr_linear_is_tiled(linear))
-        ZERO_TRY(backward_tiles(context, linear, x, dy, dx, add, tiles.columns));
+        ZERO_TRY(backward_tiles(context, linear, x, d->of_weight, dx, add, tiles.columns));
     else
-        zr_weight_multiply(context, linear, &product, dy, NULL, dx,
-                           weight_scratch(linear, scratch));
-    zr_low_rank_backward_input(context, linear, dy, dx, parts == ZR_BACKWARD_INPUT, scratch);
+        zr_weight_multiply(context, linear, &product, d->of_weight, NULL, dx,
+                           zr_linear_weight_scratch(linear, scratch));
+    zr_low_rank_backward_input(context, linear, d->of_adapter, dx, parts == ZR_BACKWARD_INPUT,
+                               scratch);
     return ZERO_OK;
 }
 
 // Sums in fp32 what comes through tiles, or through weight and adapter, and rounds it once.
 static zero_status backward_rounded(zero_context *context, const zr_linear *linear, unsigned parts,
-                                    const void *x, const void *dy, void *dx, void *scratch)
+                                    const void *x, const flows *d, void *dx, void *scratch)
 {
     const zr_elements all = {.dtype = linear->dtype, .n = linear->rows * linear->in};
     float *sum = linear->low_rank.rank ? zr_low_rank_sum(linear, scratch) : NULL;
     tile_scratch tiles;
     lay_out_tile_scratch(linear, own_scratch(linear, scratch), &tiles);
     float *wide = zr_linear_is_tiled(linear) ? tiles.dx : sum ? sum : dx;
-    ZERO_TRY(backward_input_wide(context, linear, parts, x, dy, wide, false, scratch));
+    ZERO_TRY(backward_input_wide(context, linear, parts, x, d, wide, false, scratch));
     if (wide != dx)
         convert(context, ZERO_F32, wide, linear->dtype, all.n, dx);
     if (linear->gelu)
@@ -315,11 +340,12 @@ zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, u
     bool tiled = zr_linear_is_tiled(linear);
     assert(!linear->gelu || !linear->outputs_first);
     assert(!tiled || parts == ZR_BACKWARD_WHOLE);
-    backward_tensors(context, linear, parts, x, dy, scratch);
+    const flows d = find_flows(context, linear, parts, x, dy, scratch);
+    backward_tensors(context, linear, parts, x, dy, &d, scratch);
     if (!(parts & ZR_BACKWARD_INPUT))
         return ZERO_OK;
     if (tiled || linear->low_rank.rank)
-        return backward_rounded(context, linear, parts, x, dy, dx, scratch);
+        return backward_rounded(context, linear, parts, x, &d, dx, scratch);
     backward_input_whole(context, linear, x, dy, dx, scratch);
     return ZERO_OK;
 }
@@ -330,9 +356,10 @@ zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linea
 {
     assert(!linear->gelu);
     assert(!zr_linear_is_tiled(linear) || parts == ZR_BACKWARD_WHOLE);
-    backward_tensors(context, linear, parts, x, dy, scratch);
+    const flows d = find_flows(context, linear, parts, x, dy, scratch);
+    backward_tensors(context, linear, parts, x, dy, &d, scratch);
     return parts & ZR_BACKWARD_INPUT
-               ? backward_input_wide(context, linear, parts, x, dy, dx, add, scratch)
+               ? backward_input_wide(context, linear, parts, x, &d, dx, add, scratch)
                : ZERO_OK;
 }
 
@@ -396,6 +423,8 @@ void zr_linear_products(const zr_linear *linear, bool training, bool again, zero
     if (linear->is_lent)
         return;
     zr_low_rank_products(linear, training, sizes);
+    if (zr_linear_has_magnitude(linear))
+        zr_magnitude_products(linear, training, sizes);
     if (!zr_linear_is_tiled(linear)) {
         append_products(linear, linear->out, 1, training, again, &input, sizes);
         return;

@@ -58,6 +58,8 @@ void zr_linear_forward_sum(zero_context *context, const zr_linear *linear, const
 void zr_linear_backward_bias(zero_context *context, const zr_linear *linear, const void *dy,
                              void *scratch);
 size_t zr_linear_scratch(const zr_linear *linear, int threads);
+// Returns the part of this scratch that is zr_weight_multiply's.
+void *zr_linear_weight_scratch(const zr_linear *linear, void *scratch);
 bool zr_linear_is_tiled(const zr_linear *linear);
 bool zr_linear_trains(const zr_linear *linear); // backward computes the gradient of a tensor
 // Cuts dy(rows, out) out of the held buffer of a split backward. If none of its tensors trains, it

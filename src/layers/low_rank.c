@@ -1,6 +1,7 @@
 #include "layers/low_rank.h"
 
 #include "layers/linear.h"
+#include "layers/magnitude.h"
 
 typedef struct buffers {
     float *wide;   // (rows, rank) t or u before the factor; in fp32 it is `t` or `u` itself
@@ -143,6 +144,14 @@ static void multiply_small(zero_context *context, const zr_linear *linear,
     zr_run(context->queue, zr_op_scale(&scaling, wide, out));
 }
 
+const void *zr_low_rank_input(zero_context *context, const zr_linear *linear, const void *x,
+                              void *scratch)
+{
+    buffers at;
+    lay_out(linear, scratch, &at);
+    return read_input(context, linear, x, &at);
+}
+
 void zr_low_rank_forward(zero_context *context, const zr_linear *linear, const void *x, float *y,
                          void *scratch)
 {
@@ -196,9 +205,9 @@ void zr_low_rank_backward_tensors(zero_context *context, const zr_linear *linear
         compute_gradient(context, product_da(linear), at.u, read, of->a, of->part_a);
 }
 
-// dx += the product, where dropout has kept elements of x.
+// dx += what comes through x after dropout, where that has kept elements.
 static void add_masked(zero_context *context, const zr_linear *linear, zr_product product,
-                       const void *a, const buffers *at, float *dx)
+                       const void *a, const buffers *at, float *dx, void *scratch)
 {
     zr_queue *queue = context->queue;
     int64_t n = linear->rows * linear->in;
@@ -207,7 +216,9 @@ static void add_masked(zero_context *context, const zr_linear *linear, zr_produc
                                 .n = n,
                                 .p = linear->low_rank.dropout,
                                 .mask = linear->low_rank.mask};
-    product.add = false;
+    product.add = zr_linear_has_magnitude(linear);
+    if (product.add)
+        zr_magnitude_backward_input(context, linear, at->masked, scratch);
     zr_run(queue, zr_op_product(&product, at->u, a, NULL, at->masked));
     zr_run(queue, zr_op_dropout(&dropout, context->values, at->masked, at->masked));
     zr_run(queue, zr_op_add(&(zr_sum){ZERO_F32, ZERO_F32, n}, dx, at->masked, dx));
@@ -226,7 +237,7 @@ void zr_low_rank_backward_input(zero_context *context, const zr_linear *linear, 
         compute_u(context, linear, dy, &at);
     const void *a = zr_tensor_values(context, of->a, 0);
     if (at.masked)
-        add_masked(context, linear, product, a, &at, dx);
+        add_masked(context, linear, product, a, &at, dx, scratch);
     else
         zr_run(context->queue, zr_op_product(&product, at.u, a, NULL, dx));
 }
@@ -255,4 +266,8 @@ void zr_low_rank_read_in_backward(const zr_linear *linear, zero_unit_sizes *size
         return;
     zr_tensor_read_in_backward(linear->low_rank.a, sizes);
     zr_tensor_read_in_backward(linear->low_rank.b, sizes);
+    if (!zr_linear_has_magnitude(linear))
+        return;
+    zr_tensor_read_in_backward(linear->low_rank.magnitude, sizes);
+    zr_weight_read_in_backward(linear, sizes);
 }

@@ -71,6 +71,19 @@ void zr_weight_multiply(zero_context *context, const zr_linear *linear, const zr
                                        operand, d));
 }
 
+void zr_weight_square_rows(zero_context *context, const zr_linear *linear, float *squares,
+                           void *scratch)
+{
+    const zr_weight_rows rows = {.dtype = linear->dtype,
+                                 .out = linear->out,
+                                 .in = linear->in,
+                                 .outputs_first = linear->outputs_first,
+                                 .format = linear->quantised.format};
+    const float *scales = rows.format ? read_scales(context, linear, scratch) : NULL;
+    zr_run(context->queue, zr_op_weight_squares(&rows, zr_tensor_values(context, linear->weight, 0),
+                                                scales, squares));
+}
+
 void zr_weight_read_in_backward(const zr_linear *linear, zero_unit_sizes *sizes)
 {
     zr_tensor_read_in_backward(linear->weight, sizes);

@@ -21,6 +21,9 @@ size_t zr_weight_scratch(const struct zr_linear *linear);
 void zr_weight_multiply(zero_context *context, const struct zr_linear *linear,
                         const zr_product *product, const void *a, const void *operand, void *d,
                         void *scratch);
+// squares(out) = the sum of squares of each output's weights. scratch: as above.
+void zr_weight_square_rows(zero_context *context, const struct zr_linear *linear, float *squares,
+                           void *scratch);
 // Notes that backward reads the weight.
 void zr_weight_read_in_backward(const struct zr_linear *linear, zero_unit_sizes *sizes);
 

@@ -210,9 +210,21 @@ static zero_status check_base(const zr_lm_config *config, zero_error *error)
     return ZERO_OK;
 }
 
+static zero_status check_magnitudes(const zr_lm_config *config, zero_error *error)
+{
+    const zr_tiles tiles = zr_lm_tiles(config);
+    if (!config->lora.magnitudes || (tiles.attention <= 1 && tiles.mlp <= 1))
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_CONFIG,
+                   "%s is made of tiles (libzero.tiling), which adapters with magnitudes (dora) "
+                   "cannot adapt: keep one of them",
+                   zr_architecture_of(config)->title);
+}
+
 zero_status zr_lm_check(const zr_lm_config *config, zero_error *error)
 {
     ZERO_TRY(zr_lm_table_check(zr_architecture_of(config), config, error));
+    ZERO_TRY(check_magnitudes(config, error));
     return check_base(config, error);
 }
 

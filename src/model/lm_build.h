@@ -24,14 +24,16 @@
 #include "model/tensor_handle.h"
 
 // A unit's tensors by number: those of its table first. The adapter of weight t (model/lora.h) has
-// the numbers t + ZR_LM_LORA_A and t + ZR_LM_LORA_B. If the weight is quantised, t has its codes,
-// t + ZR_LM_SCALES its scales, and t + ZR_LM_SHARED what these share.
+// the numbers t + ZR_LM_LORA_A and t + ZR_LM_LORA_B, and its magnitudes t + ZR_LM_MAGNITUDE. If the
+// weight is quantised, t has its codes, t + ZR_LM_SCALES its scales, and t + ZR_LM_SHARED what
+// these share.
 enum {
     ZR_LM_LORA_A = 20,
     ZR_LM_LORA_B = 40,
     ZR_LM_SCALES = 60,
     ZR_LM_SHARED = 80,
-    ZR_LM_TENSORS = 100
+    ZR_LM_MAGNITUDE = 100,
+    ZR_LM_TENSORS = 120
 };
 
 // What takes the place of ".weight" in the names of a quantised weight's tensors.

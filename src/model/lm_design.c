@@ -111,6 +111,18 @@ static void design_adapter(const designing *d, int t, const zero_tensor_row *row
     }
 }
 
+// A vector of the weight's outputs. Its initial values are the norms that rows of such a weight
+// have on average; what loads a weight sets its magnitudes (checkpoint/model_weights.c).
+static void design_magnitude(const designing *d, int t, const zero_tensor_row *row,
+                             zr_lm_design *design)
+{
+    double in = (double)size_of(d->shape, row->in);
+    zr_unit_tensor *of = &design->block[t + ZR_LM_MAGNITUDE];
+    *of = vector_of(row->name, size_of(d->shape, row->out),
+                    (float)(design->block[t].desc.init_value * sqrt(in)));
+    of->ending = ZR_LORA_MAGNITUDE;
+}
+
 static void freeze(zr_unit_tensor *tensors, int count)
 {
     for (int t = 0; t < count; t++)
@@ -125,8 +137,11 @@ static void design_adapters(const designing *d, const zr_lm_tensors *of, const z
     freeze(design->block, of->count);
     design->tensor_count = ZR_LM_TENSORS;
     for (int t = 0; t < of->count; t++)
-        if (lora->targets >> t & 1)
+        if (lora->targets >> t & 1) {
             design_adapter(d, t, &of->block[t], lora->rank, design);
+            if (lora->magnitudes)
+                design_magnitude(d, t, &of->block[t], design);
+        }
 }
 
 // Makes a tensor of bytes; each stands for a number of parameters.

@@ -62,7 +62,7 @@ float zr_lora_scale(const zr_lora *lora)
 bool zr_lora_computes_same(const zr_lora *a, const zr_lora *b)
 {
     return a->rank == b->rank && a->alpha == b->alpha && a->rank_root == b->rank_root &&
-           a->targets == b->targets;
+           a->magnitudes == b->magnitudes && a->targets == b->targets;
 }
 
 // Writes the names of all targets: "q_proj, k_proj, ...".
@@ -158,8 +158,8 @@ static zero_status read_pair(parsing *p, const char *key, size_t key_length, con
         return ZERO_OK;
     }
     return zr_fail(p->error, ZERO_ERR_CONFIG,
-                   "%s: \"%s\": \"%.*s\" is unknown: r, alpha, targets, dropout and rslora are "
-                   "expected, as in \"r=16,alpha=32,targets=all-linear\"",
+                   "%s: \"%s\": \"%.*s\" is unknown: r, alpha, targets, dropout, rslora and dora "
+                   "are expected, as in \"r=16,alpha=32,targets=all-linear\"",
                    p->name, p->text, (int)ZR_MIN(key_length, 64), key);
 }
 
@@ -173,10 +173,10 @@ static zero_status read_word(parsing *p, const char *word, size_t length)
         p->out->rank_root = true;
         return ZERO_OK;
     }
-    if (is_word(word, length, "dora"))
-        return zr_fail(p->error, ZERO_ERR_UNSUPPORTED,
-                       "%s: \"%s\": weight-decomposed adapters (DoRA) are not built", p->name,
-                       p->text);
+    if (is_word(word, length, "dora")) {
+        p->out->magnitudes = true;
+        return ZERO_OK;
+    }
     return p->in_targets ? add_targets(p, word, length)
                          : read_pair(p, word, length, "", 0); // refuses it
 }
@@ -211,6 +211,6 @@ void zr_lora_write(const zr_lora *lora, const zr_lm_config *config, char *text, 
         list_targets(config, lora->targets, "+", targets, sizeof targets);
     if (lora->dropout > 0)
         snprintf(dropout, sizeof dropout, ",dropout=%.6g", (double)lora->dropout);
-    snprintf(text, size, "r=%lld,alpha=%.9g,targets=%s%s%s", (long long)lora->rank, lora->alpha,
-             targets, dropout, lora->rank_root ? ",rslora" : "");
+    snprintf(text, size, "r=%lld,alpha=%.9g,targets=%s%s%s%s", (long long)lora->rank, lora->alpha,
+             targets, dropout, lora->rank_root ? ",rslora" : "", lora->magnitudes ? ",dora" : "");
 }

@@ -3,10 +3,17 @@
 //
 //   y = x W + b + s (dropout(x) A^T) B^T,     s = alpha / rank, or alpha / sqrt(rank) (rsLoRA)
 //
-// A begins as torch's Linear does, U(-1/sqrt(in), 1/sqrt(in)), and B as zero, so that a training
-// begins at the model that it adapts. What adapters a model has is part of its configuration
-// (zr_lm_config.lora): all its other tensors are frozen. Names in files are those of the weights
-// with ".lora_A.weight" and ".lora_B.weight" in place of ".weight".
+// With magnitudes m (out), which train too (DoRA, arXiv 2402.09353), m is the length of the rows of
+// c (W + s B A), where the norm of a row of W + s B A is a constant in backward:
+//
+//   y = W x + b + (c - 1) W dropout(x) + c s B A dropout(x),     c = m / ||W + s B A||
+//
+// A begins as torch's Linear does, U(-1/sqrt(in), 1/sqrt(in)), B as zero, and m as the norms of W,
+// so that a training begins at the model that it adapts.
+//
+// What adapters a model has is part of its configuration (zr_lm_config.lora): all its other tensors
+// are frozen. Names in files are those of the weights with ".lora_A.weight", ".lora_B.weight" and
+// ".lora_magnitude_vector" in place of ".weight".
 #ifndef ZR_MODEL_LORA_H
 #define ZR_MODEL_LORA_H
 
@@ -19,6 +26,7 @@ struct zr_lm_config;
 #define ZR_LORA_ALL "all-linear"
 #define ZR_LORA_A ".lora_A.weight"
 #define ZR_LORA_B ".lora_B.weight"
+#define ZR_LORA_MAGNITUDE ".lora_magnitude_vector"
 enum { ZR_LORA_MOST_RANK = 4096, ZR_LORA_TEXT = 512, ZR_LORA_TARGET = 64 };
 
 typedef struct zr_lora {
@@ -26,10 +34,11 @@ typedef struct zr_lora {
     double alpha;
     float dropout;    // of what adapters read, from 0 to below 1
     bool rank_root;   // rsLoRA
+    bool magnitudes;  // DoRA
     uint32_t targets; // bit t: tensor t of a block (zr_lm_tensors) has an adapter
 } zr_lora;
 
-// Parses "r=16,alpha=32,targets=all-linear,dropout=0.05,rslora" for the model of a configuration.
+// Parses "r=16,alpha=32,targets=all-linear,dropout=0.05,rslora,dora" for a configuration's model.
 // Only r is needed: alpha is otherwise 2 r, and the targets are all linear layers of the blocks. A
 // target is the last part of a layer's name ("q_proj"), or several of its last parts; other targets
 // follow after commas or +. `name` says where the text is from, for messages. Returns

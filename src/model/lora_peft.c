@@ -29,7 +29,6 @@ static zero_status refuse_others(const reading *r)
     static const struct {
         const char *key, *what;
     } others[] = {
-        {"use_dora", "weight-decomposed adapters (DoRA)"},
         {"rank_pattern", "ranks of single layers"},
         {"alpha_pattern", "factors of single layers"},
         {"modules_to_save", "layers that are trained as a whole"},
@@ -140,6 +139,7 @@ static zero_status read_peft(const reading *r, zr_lora *out)
     out->rank = (int64_t)rank;
     out->dropout = (float)dropout;
     out->rank_root = json_is_true(json_object_get(r->root, "use_rslora"));
+    out->magnitudes = json_is_true(json_object_get(r->root, "use_dora"));
     return read_targets(r, out);
 }
 
@@ -223,7 +223,7 @@ void zr_lora_write_peft(const zr_lm_config *config, const char *base, zr_buffer 
     }
     zr_json_end(&w);
     zr_json_text(&w, "task_type", "CAUSAL_LM");
-    zr_json_flag(&w, "use_dora", false);
+    zr_json_flag(&w, "use_dora", lora->magnitudes);
     zr_json_flag(&w, "use_rslora", lora->rank_root);
     zr_json_finish(&w);
 }

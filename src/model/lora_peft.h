@@ -11,7 +11,7 @@
 // Reads the file at `path`, of an adapter for the model of `config`. *base is the name of that
 // model's directory or repository, NULL if the file has none (zr_free). Returns ZERO_ERR_DATA, with
 // the key, for a file that is broken, and for adapters that would compute something else than
-// model/lora.h says: DoRA, ranks for each layer, biases, modules trained as a whole, and others.
+// model/lora.h says: ranks for each layer, biases, modules trained as a whole, and others.
 zero_status zr_lora_read_peft(const char *path, const zr_lm_config *config, zr_lora *out,
                               char **base, zero_error *error);
 // Reads only the name of the model that is adapted.

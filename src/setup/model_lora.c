@@ -34,9 +34,9 @@ static void append_targets(const json_t *targets, zr_buffer *out)
 
 static zero_status check_keys(const json_t *object, const char *name, zero_error *error)
 {
-    static const char *const known[] = {"r",       "alpha",          "lora_alpha",
-                                        "targets", "target_modules", "dropout",
-                                        "rslora",  "use_rslora",     "lora_dropout"};
+    static const char *const known[] = {
+        "r",      "alpha",      "lora_alpha",   "targets", "target_modules", "dropout",
+        "rslora", "use_rslora", "lora_dropout", "dora",    "use_dora"};
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)object, key, value)
@@ -47,7 +47,7 @@ static zero_status check_keys(const json_t *object, const char *name, zero_error
         if (!found)
             return zr_fail(error, ZERO_ERR_CONFIG,
                            "%s: " ZR_LORA_KEY ": the key \"%.64s\" is unknown; there are r, alpha, "
-                           "targets, dropout and rslora",
+                           "targets, dropout, rslora and dora",
                            name, key);
     }
     return ZERO_OK;
@@ -66,6 +66,9 @@ static zero_status write_object(const json_t *object, const char *name, zr_buffe
     if (json_is_true(json_object_get(object, "rslora")) ||
         json_is_true(json_object_get(object, "use_rslora")))
         zr_buffer_printf(out, "rslora,");
+    if (json_is_true(json_object_get(object, "dora")) ||
+        json_is_true(json_object_get(object, "use_dora")))
+        zr_buffer_printf(out, "dora,");
     return ZERO_OK;
 }
 

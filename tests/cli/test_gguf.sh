@@ -131,7 +131,8 @@ refused 64 'the base model "nobody/knows", which is no directory here' "$ZERO" c
 refused 65 '"c_attn", which is no linear layer of a block of Llama' "$ZERO" convert --from adapter --base qwen2/model --to no.gguf
 refused 78 "is an adapter, not a model" "$ZERO" convert --from adapter --to no
 sed -i 's/"use_dora": false/"use_dora": true/' adapter/adapter_config.json
-refused 78 '"use_dora" is set' "$ZERO" convert --from adapter --base gpt2/model --to no.gguf
+refused 78 'is an adapter with magnitudes (use_dora), which an adapter in GGUF cannot have: zero convert --from BASE --adapter adapter' \
+    "$ZERO" convert --from adapter --base gpt2/model --to no.gguf
 refused 78 '"general.type" is "adapter": only a model is read' "$ZERO" convert --from adapter.gguf --to no
 
 # The adapter that a run has trained is the run's file, and the base is the one that it names.

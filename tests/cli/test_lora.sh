@@ -99,6 +99,96 @@ for stage in 1 3; do
     grep -q '^layers.0/1 .F...|..b.$' out.txt || fail "frozen weights are not drawn as read: $(grep '^layers.0/1' out.txt)"
 done
 
+# The same with magnitudes, which begin as the norms of the base's rows: the first loss is that of adapters without them. Models with
+# magnitudes are not cut into slices.
+LORA=r=3,alpha=5,dora
+SLICES='"train_batch_size": 4, "libzero": {"exact_world": true'
+config plain
+config host "" ", \"zero_optimization\": {\"stage\": 2, $HOST}"
+config fp16 "" ', "fp16": {"enabled": true}'
+config bf16 "" ', "bf16": {"enabled": true}'
+config nvme "" ", \"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": $DISK, \"offload_param\": $DISK}"
+config again "" ', "activation_checkpointing": {"number_checkpoints": 2}'
+config pipe ', "exact_pipeline": true'
+cat >rows <<'ROWS'
+plain --ranks 4 --stage 3
+plain --ranks 2 --stage 1
+pipe --ranks 2 --pipeline 2 --schedule 1f1b
+pipe --ranks 4 --pipeline 2 --schedule zb-h1 --stage 1
+host --ranks 2
+fp16 --ranks 4 --stage 3
+bf16 --ranks 2 --pipeline 2 --schedule zb-h1
+nvme --ranks 2
+again --ranks 2 --stage 3
+ROWS
+for base in $(sample "llama gpt" llama); do
+    while read -r name options; do
+        case $(sample all few) in few) [ $((n++ % 4)) -eq 0 ] || continue ;; esac
+        [ -e "one-$name" ] || run "one-$name" "$name" --model $base --ranks 1 --steps 4
+        # shellcheck disable=SC2086 # words
+        run other "$name" --model $base --steps 4 $options
+        same "one-$name" other "$name $options on $base with magnitudes"
+        rm -r other
+    done <rows
+    rm -r one-*
+done
+# norms NAME BASE: compares the magnitudes that a run with a rate of 0 leaves with the norms of the base's rows.
+norms() {
+    python3 - "$1" "$2" <<'PY'
+import sys, json, struct, math
+def tensors(path):
+    raw = open(path, "rb").read()
+    size = struct.unpack("<Q", raw[:8])[0]
+    for name, of in json.loads(raw[8:8 + size]).items():
+        first, end = of["data_offsets"] if name != "__metadata__" else (0, 0)
+        yield name, of.get("shape"), struct.unpack(f"<{(end - first) // 4}f", raw[8 + size + first:8 + size + end])
+base = {name.replace("transformer.", ""): (shape, values) for name, shape, values in tensors(sys.argv[2])}
+checked = 0
+for name, shape, values in tensors(sys.argv[1] + "/adapter/adapter_model.safetensors"):
+    if not name.endswith(".lora_magnitude_vector"):
+        continue
+    name = name.replace("base_model.model.", "").replace("transformer.", "").replace(".lora_magnitude_vector", ".weight")
+    (rows, columns), weight = base[name]
+    for i, value in enumerate(values):
+        row = weight[i * columns:(i + 1) * columns] if "h." not in name else weight[i::columns]
+        assert abs(value / math.sqrt(sum(x * x for x in row)) - 1) < 1e-6, (name, i)
+    checked += 1
+assert checked in (12, 21), checked # of 3 layers
+PY
+}
+first() { of "$1" | sed -n 1p | cut -d, -f 2; } # the first loss
+close() { python3 -c 'import sys; a, b = map(float, sys.argv[1:]); sys.exit(abs(a / b - 1) > 1e-6)' "$1" "$2"; }
+expect 0 "$ZERO" train --new llama:layers=2,heads=4,kv_heads=2,width=64,inner=128,context=32,tied=0,vocab=257 --data "$TEXT" --threads 1 --quiet --steps 5 \
+    --lr 0.01 --out wide
+echo '{"optimizer": {"type": "AdamW", "params": {"lr": 0}}, "train_batch_size": 2}' >still.json
+for base in llama gpt "wide --base nf4" "wide --base int8"; do
+    for LORA in r=3 r=3,dora,dropout=0.2; do
+        # shellcheck disable=SC2086 # words
+        run "first-$LORA" still --model $base --ranks 2 --stage 3 --steps 1
+    done
+    close "$(first first-r=3)" "$(first first-r=3,dora,dropout=0.2)" || fail "magnitudes of $base do not begin as norms"
+    case $base in *--base*) ;; *) norms first-r=3,dora,dropout=0.2 "$base/model/model.safetensors" || fail "the magnitudes of $base" ;; esac
+    rm -r first-*
+done
+going=("$ZERO" train --data "$TEXT" --threads 1 --quiet --model llama --lora r=3,dora --micro-batch 1 --config still.json)
+refused 78 'has adapters with magnitudes (dora), ' "${going[@]}" --ranks 2 --tensor 2 --steps 1 --out none
+echo '{"libzero": {"tiling": {"mlp": 2}}}' >tiles.json
+refused 78 'which adapters with magnitudes (dora) cannot adapt' "$ZERO" train --data "$TEXT" --threads 1 --quiet --model llama --lora r=3,dora --config tiles.json --steps 1 --out none
+# Merged, it is what it was with its adapter; a checkpoint goes on as if nothing had been.
+echo '{"optimizer": {"type": "AdamW", "params": {"lr": 0.01}}}' >rate.json
+going=("$ZERO" train --data "$TEXT" --config rate.json --threads 1 --quiet --micro-batch 1 --keep 0 --model llama)
+LORA=r=3,dora,dropout=0.1
+expect 0 "${going[@]}" --lora $LORA --save-every 2 --steps 4 --out part
+expect 0 "${going[@]}" --lora $LORA --save-every 2 --steps 6 --out part --resume
+expect 0 "${going[@]}" --lora $LORA --save-every 3 --steps 6 --out parts
+cmp part/adapter/adapter_model.safetensors parts/adapter/adapter_model.safetensors || fail "4 steps and 2 more are not 6 with magnitudes"
+refused 78 'is of a training with the adapters r=3,alpha=6,targets=all-linear,dropout=0.1,dora, this one has r=3' "${going[@]}" --lora r=3,dropout=0.1 --steps 7 --out part --resume
+expect 0 "$ZERO" verify part
+expect 0 "$ZERO" convert --from llama --adapter part --to merged
+loss() { "$ZERO" eval --data "$TEXT" --threads 1 "$@" 2>&1 | grep -o 'loss [0-9.]*' | head -n 1; }
+apart=$(loss --model llama --adapter part) merged=$(loss --model merged) base=$(loss --model llama)
+[ -n "$apart" ] && [ "$apart" = "$merged" ] && [ "$apart" != "$base" ] || fail "with its adapter: $apart, merged: $merged, without: $base"
+
 # A run goes on with its own adapters on its own base, and verify repeats it; anything else is refused, in one sentence.
 echo '{"optimizer": {"type": "AdamW", "params": {"lr": 0.01}}}' >rate.json # one rate, however long the run
 going=("$ZERO" train --data "$TEXT" --config rate.json --threads 1 --quiet --micro-batch 1 --save-every 2 --keep 0 --out going)

@@ -359,6 +359,8 @@ static const char norm_forward_text[] =
     "r x, r branch, w sum, ra gamma, ra beta, w y, wa mean, wa rstd";
 static const char product_text[] = "r a, r b, ra operand, w d";
 static const char quantised_text[] = "r a, r b, r scales, ra operand, w d";
+static const char squares_text[] = "r weight, r scales, w squares";
+static const char columns_text[] = "ra factors, r x, r past, ra bias, w out";
 static const char backward_text[] =
     "r qkv, r out, ra lse, r dout, w dqkv, wa d_shared, ra starts, ra values, scratch";
 static const char update_text[] =
@@ -381,6 +383,20 @@ const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS] = {
                                       2 * ELEMS * WIDTH)},
     [ZR_OP_decode_scales] = {CASE(op_case_decode_scales, element, "r codes, ra shared, w scales",
                                   (1 + WORD) * 4 * ROWS, 0)},
+    [ZR_OP_weight_squares] =
+        {CASE(op_case_weight_squares, element, squares_text, HALF *ELEMS + WORD * ROWS, 0),
+         CASE(op_case_column_squares, element, squares_text, WORD *(ELEMS + WIDTH), 0),
+         CASE(op_case_squares_of_codes, element, squares_text, ELEMS / 2 + 2 * WORD * ROWS, 0)},
+    [ZR_OP_magnitude_factors] = {CASE(op_case_magnitude_factors, element,
+                                      "r squares, r across, ra gram, r b, r magnitude, w factors, "
+                                      "w inverse",
+                                      2 * WORD * ELEMS + 4 * WORD * WIDTH, 0)},
+    [ZR_OP_scale_columns] = {CASE(op_case_scale_columns, element, columns_text, 2 * HALF * ELEMS,
+                                  0),
+                             CASE(op_case_scale_columns_of_sum, element, columns_text,
+                                  3 * WORD * ELEMS, 0)},
+    [ZR_OP_column_products] = {CASE(op_case_column_products, column_sum,
+                                    "ra factors, r a, r b, rwa out", (HALF + WORD) * ELEMS, 0)},
     [ZR_OP_norm_forward] = {CASE(norm_forward, norm, norm_forward_text, (WORD + HALF) * ELEMS, 0),
                             CASE(residual_norm_forward, norm, norm_forward_text,
                                  2 * (WORD + HALF) * ELEMS, 0),

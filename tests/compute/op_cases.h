@@ -49,6 +49,15 @@ zr_op op_case_quantised_product(operands *o);
 zr_op op_case_quantised_product_int8(operands *o);
 zr_op op_case_decode_scales(operands *o);
 
+// op_cases_magnitude.c
+zr_op op_case_weight_squares(operands *o);
+zr_op op_case_column_squares(operands *o);
+zr_op op_case_squares_of_codes(operands *o);
+zr_op op_case_magnitude_factors(operands *o);
+zr_op op_case_scale_columns(operands *o);
+zr_op op_case_scale_columns_of_sum(operands *o);
+zr_op op_case_column_products(operands *o);
+
 extern const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS];
 // Returns the case that follows; NULL: returns the first. Returns NULL after the last.
 const op_case *op_case_next(const op_case *before);

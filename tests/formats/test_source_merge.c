@@ -18,8 +18,8 @@ static float half(int of, int64_t i) { return (float)((i * (of ? 5 : 3)) % 11) *
 typedef struct file_tensor {
     const char *name;
     zero_dtype dtype;
-    int64_t rows, columns;
-    int half; // 0: A; 1: B; -1: a weight
+    int64_t rows, columns; // columns: 0 of a vector
+    int half;              // 0: A; 1: B; 2: a magnitude; -1: a weight
 } file_tensor;
 
 static void write_file(scratch *made, const char *name, const file_tensor *tensors, int count)
@@ -31,13 +31,14 @@ static void write_file(scratch *made, const char *name, const file_tensor *tenso
     for (int t = 0; t < count; t++) {
         shapes[t][0] = tensors[t].rows;
         shapes[t][1] = tensors[t].columns;
-        entries[t] = (zr_st_entry){tensors[t].name, tensors[t].dtype, 2, shapes[t]};
+        entries[t] =
+            (zr_st_entry){tensors[t].name, tensors[t].dtype, tensors[t].columns ? 2 : 1, shapes[t]};
     }
     assert_int_equal(zr_st_layout_create(entries, count, "", &layout, NULL), ZERO_OK);
     memcpy(data, layout.header.data, layout.header.length);
     for (int t = 0; t < count; t++) {
         float values[MOST];
-        int64_t elements = tensors[t].rows * tensors[t].columns;
+        int64_t elements = tensors[t].rows * ZR_MAX(tensors[t].columns, 1);
         for (int64_t i = 0; i < elements; i++)
             values[i] = tensors[t].half < 0 ? weight(i) : half(tensors[t].half, i);
         zr_narrow(tensors[t].dtype, values, elements, data + layout.begin[t]);
@@ -66,19 +67,22 @@ static zero_status open_merged(scratch *made, const merge_case *c, bool widens, 
 
 static void write_both(scratch *made, const merge_case *c, int64_t inputs_of_adapter)
 {
-    char names[2][128];
+    char names[3][128];
     int layer = (int)strlen(c->weight) - (int)strlen(".weight");
     snprintf(names[0], sizeof names[0], "base_model.model.%.*s.lora_A.weight", layer, c->weight);
     snprintf(names[1], sizeof names[1], "base_model.model.%.*s.lora_B.weight", layer, c->weight);
+    snprintf(names[2], sizeof names[2], "base_model.model.%.*s.lora_magnitude_vector", layer,
+             c->weight);
     const file_tensor model[] = {{c->weight, c->dtype, c->outputs_first ? c->outputs : c->inputs,
                                   c->outputs_first ? c->inputs : c->outputs, -1}},
                       adapter[] = {{names[0], ZERO_F32, RANK, inputs_of_adapter, 0},
-                                   {names[1], ZERO_F32, c->outputs, RANK, 1}};
+                                   {names[1], ZERO_F32, c->outputs, RANK, 1},
+                                   {names[2], ZERO_BF16, c->outputs, 0, 2}};
     write_file(made, "model.safetensors", model, 1);
-    write_file(made, "adapter.safetensors", adapter, 2);
+    write_file(made, "adapter.safetensors", adapter, strstr(c->lora, "dora") ? 3 : 2);
 }
 
-static double wanted(const merge_case *c, double s, int64_t element)
+static double sum_of(const merge_case *c, double s, int64_t element)
 {
     int64_t columns = c->outputs_first ? c->inputs : c->outputs, row = element / columns,
             column = element % columns, o = c->outputs_first ? row : column,
@@ -87,6 +91,18 @@ static double wanted(const merge_case *c, double s, int64_t element)
     for (int k = 0; k < RANK; k++)
         sum += (double)half(1, o * RANK + k) * (double)half(0, k * c->inputs + i);
     return (double)weight(element) + s * sum;
+}
+
+static double wanted(const merge_case *c, double s, int64_t element)
+{
+    int64_t columns = c->outputs_first ? c->inputs : c->outputs,
+            first = c->outputs_first ? element / columns * columns : element % columns,
+            step = c->outputs_first ? 1 : columns;
+    double squares = 0;
+    for (int64_t i = 0; i < c->inputs; i++)
+        squares += pow(sum_of(c, s, first + i * step), 2);
+    double by = half(2, c->outputs_first ? element / columns : element % columns) / sqrt(squares);
+    return sum_of(c, s, element) * (strstr(c->lora, "dora") ? by : 1);
 }
 
 static void check_values(zr_source *source, const merge_case *c, double s, double error)
@@ -113,6 +129,8 @@ static const merge_case cases[] = {
     {GPT2, "r=2,alpha=3", "h.0.attn.c_attn.weight", ZERO_BF16, 12, 4, false},
     {LLAMA, "r=2,alpha=3", "model.layers.0.mlp.down_proj.weight", ZERO_BF16, 4, 6, true},
     {LLAMA, "r=2,alpha=3,rslora", "model.layers.0.self_attn.k_proj.weight", ZERO_F16, 2, 4, true},
+    {GPT2, "r=2,alpha=3,dora", "transformer.h.0.attn.c_attn.weight", ZERO_F32, 12, 4, false},
+    {LLAMA, "r=2,alpha=3,dora", "model.layers.0.mlp.down_proj.weight", ZERO_BF16, 4, 6, true},
 };
 
 static void weights_have_their_products(void **state)
@@ -152,6 +170,14 @@ static void what_does_not_fit_is_refused(void **state)
     write_both(made, &c, c.inputs);
     c.lora = "r=3";
     refuse(made, &c, "it would be 3 x 6");
+    c = cases[2];
+    write_both(made, &c, c.inputs);
+    c.lora = "r=2,dora";
+    refuse(made, &c,
+           "the lora_magnitude_vector of \"model.layers.0.mlp.down_proj.weight\" is missing");
+    write_both(made, &c, c.inputs);
+    c.lora = "r=2";
+    refuse(made, &c, "lora_magnitude_vector\" belongs to no weight");
     c = cases[2];
     const file_tensor one = {"base_model.model.model.layers.0.mlp.down_proj.lora_A.weight",
                              ZERO_F32, RANK, 6, 0};

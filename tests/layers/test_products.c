@@ -168,6 +168,18 @@ static void adapted(void **state)
     }
 }
 
+static void with_magnitudes(void **state)
+{
+    for (int which = 0; which < 4; which++) {
+        zr_lm_config config = config_of(which % 2);
+        const char *text = which & 2 ? "r=4,dora,dropout=0.2" : "r=4,dora";
+        harness net;
+        assert_int_equal(zr_lora_parse(text, "adapters", &config, &config.lora, NULL), ZERO_OK);
+        harness_create_of(&net, &config, zr_backends()[0], shape);
+        check(text, &net);
+    }
+}
+
 static zero_status exchange_nothing(const struct zr_exchanger *self, const zero_context *context,
                                     zero_exchange_kind kind, int replicas, int64_t offset,
                                     int64_t elements, zero_dtype dtype)
@@ -207,6 +219,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_tiled_and_frozen),
         cmocka_unit_test(adapted),
+        cmocka_unit_test(with_magnitudes),
         cmocka_unit_test(cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

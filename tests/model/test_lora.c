@@ -27,6 +27,8 @@ static void texts_come_back(void **state)
         {"llama", "r=16", "r=16,alpha=32,targets=all-linear", 2},
         {"llama", "r=16,alpha=8", "r=16,alpha=8,targets=all-linear", 0.5f},
         {"llama", "r=4,rslora,alpha=8", "r=4,alpha=8,targets=all-linear,rslora", 4},
+        {"llama", "r=2,dora,rslora,alpha=2", "r=2,alpha=2,targets=all-linear,rslora,dora",
+         1.41421356f},
         {"qwen3", "targets=q_proj,v_proj,dropout=0.1,r=2",
          "r=2,alpha=4,targets=q_proj+v_proj,dropout=0.1", 2},
         {"llama", "r=1,targets=self_attn.o_proj+mlp.down_proj",
@@ -45,7 +47,8 @@ static void texts_come_back(void **state)
         assert_true(zr_lora_scale(&lora) == cases[i].scale);
         assert_int_equal(zr_lora_parse(text, "x", &config, &again, NULL), ZERO_OK);
         assert_true(again.rank == lora.rank && again.targets == lora.targets &&
-                    again.alpha == lora.alpha && again.dropout == lora.dropout);
+                    again.alpha == lora.alpha && again.dropout == lora.dropout &&
+                    again.magnitudes == lora.magnitudes);
     }
 }
 
@@ -74,7 +77,6 @@ static void what_is_wrong_is_refused(void **state)
         {"r=2,dropout=1", "dropout=1: a number"},
         {"r=2,rank=3", "\"rank\" is unknown"},
         {"r=2,fast", "\"fast\" is unknown"},
-        {"r=2,dora", "(DoRA) are not built"},
         {"r=2,targets=lm_head", "no linear layer \"lm_head\""},
         {"r=2,targets=q_proj++v_proj", "no linear layer \"\""},
         {"r=2,targets=proj", "there are q_proj, k_proj, v_proj, o_proj, gate_proj"},
@@ -107,16 +109,16 @@ static void files_come_back(void **state)
     zr_buffer text = {0};
     zr_lora lora;
     char *base;
-    assert_int_equal(zr_lora_parse("r=3,alpha=5,rslora,dropout=0.25,targets=c_proj", "x", &config,
-                                   &config.lora, NULL),
+    assert_int_equal(zr_lora_parse("r=3,alpha=5,rslora,dora,dropout=0.25,targets=c_proj", "x",
+                                   &config, &config.lora, NULL),
                      ZERO_OK);
     zr_lora_write_peft(&config, "models/one \"two\"", &text);
     assert_false(text.failed);
     write_file(text.data);
     assert_int_equal(zr_lora_read_peft(path, &config, &lora, &base, NULL), ZERO_OK);
     assert_string_equal(base, "models/one \"two\"");
-    assert_true(lora.rank == 3 && lora.alpha == 5 && lora.rank_root && lora.dropout == 0.25f &&
-                lora.targets == config.lora.targets);
+    assert_true(lora.rank == 3 && lora.alpha == 5 && lora.rank_root && lora.magnitudes &&
+                lora.dropout == 0.25f && lora.targets == config.lora.targets);
     zr_free(base);
     assert_int_equal(zr_lora_read_base(path, &base, NULL), ZERO_OK);
     assert_string_equal(base, "models/one \"two\"");
@@ -138,7 +140,6 @@ static void files_of_others(void **state)
         {HEAD_OF "[\"model.layers.1.mlp.up_proj\"]}", "names layers of some blocks alone"},
         {HEAD_OF "[\"model.layers.1.mlp.over_proj\"]}", "\"model.layers.1.mlp.over_proj\""},
         {"{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": \"all-linear\"}", NULL},
-        {HEAD ", \"use_dora\": true}", "\"use_dora\" is set"},
         {HEAD ", \"rank_pattern\": {\"q_proj\": 4}}", "\"rank_pattern\" is set"},
         {HEAD ", \"modules_to_save\": [\"lm_head\"]}", "\"modules_to_save\" is set"},
         {HEAD ", \"bias\": \"all\"}", "the key bias"},

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Models with their adapters merged, compared with peft's: weights, and logits apart and merged.
 
-    python3 tests/oracle/lora_merge.py ZERO TEXT
+    python3 tests/oracle/lora_merge.py ZERO TEXT [WORDS]
 
-ZERO is the program, TEXT a text to train on. Errors of logits are relative to the largest one. One small model of each architecture is made, adapted and merged.
+ZERO is the program, TEXT a text to train on, WORDS follow in --lora (",dora"). Errors of logits are relative to the largest one. One small model of each architecture is made, adapted and merged.
 """
 import subprocess
 import sys
@@ -14,6 +14,7 @@ import torch
 import transformers
 
 zero, text = sys.argv[1:3]
+words = sys.argv[3] if len(sys.argv) > 3 else ""
 S = "layers=2,heads=4,width=32,context=32"
 SPECS = [f"gpt2:{S}", f"llama:kv_heads=2,inner=64,tied=0,vocab=257,{S}", f"qwen2:kv_heads=2,inner=64,vocab=257,{S}",
          f"qwen3:kv_heads=2,inner=64,head_dim=16,vocab=257,{S}", f"pythia-14m:{S}"]
@@ -31,7 +32,7 @@ worst = 0.0
 for spec in SPECS:
     with tempfile.TemporaryDirectory() as place:
         run("train", "--new", spec, "--data", text, "--threads", "1", "--steps", "3", "--out", f"{place}/base")
-        run("train", "--model", f"{place}/base/model", "--lora", "r=4,alpha=12", "--lr", "0.03", "--data", text, "--threads", "1",
+        run("train", "--model", f"{place}/base/model", "--lora", "r=4,alpha=12" + words, "--lr", "0.03", "--data", text, "--threads", "1",
             "--steps", "6", "--out", f"{place}/run")
         run("convert", "--from", f"{place}/base/model", "--adapter", f"{place}/run", "--to", f"{place}/merged")
         theirs = peft.PeftModel.from_pretrained(load(f"{place}/base/model"), f"{place}/run/adapter").eval()

@@ -37,7 +37,9 @@ with tempfile.TemporaryDirectory() as place:
     model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32, attn_implementation="eager").double()
     model = peft.PeftModel.from_pretrained(model, f"{place}/start/adapter", is_trainable=True).double().train()
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    adam = torch.optim.AdamW(trained.values(), lr=RATE, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
+    vectors = [p for p in trained.values() if p.dim() == 1]  # magnitudes do not decay, as no vector does here
+    adam = torch.optim.AdamW([{"params": [p for p in trained.values() if p.dim() > 1]}, {"params": vectors, "weight_decay": 0.0}] if vectors
+                             else trained.values(), lr=RATE, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
     tokens = torch.tensor([list(TEXT)])
     ours = [json.loads(line) for line in open(f"{place}/ours/metrics.jsonl")]
     ours = [line["loss"] for line in ours if "loss" in line]

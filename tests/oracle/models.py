@@ -69,6 +69,16 @@ LORA = {
     "lora_gpt2": (*GPT2, "r=2,alpha=3", dict(r=2, lora_alpha=3, target_modules=ALL)),
     "lora_neox": (*NEOX["neox_half"], "r=2,alpha=3", dict(r=2, lora_alpha=3, target_modules=ALL)),
 }
+# The same with magnitudes, whose values are around 1.
+DORA = {
+    "dora_llama": (*LLAMA["llama"], "r=3,alpha=5,dora", dict(r=3, lora_alpha=5, target_modules=ALL, use_dora=True)),
+    "dora_some": (*LLAMA["qwen3"], "r=4,alpha=3,targets=q_proj+v_proj,rslora,dora",
+                  dict(r=4, lora_alpha=3, target_modules=["q_proj", "v_proj"], use_rslora=True, use_dora=True)),
+    "dora_biased": (*LLAMA["llama_biased"], "r=2,targets=k_proj+o_proj+down_proj,dora",
+                    dict(r=2, lora_alpha=4, target_modules=["k_proj", "o_proj", "down_proj"], use_dora=True)),
+    "dora_gpt2": (*GPT2, "r=2,alpha=3,dora", dict(r=2, lora_alpha=3, target_modules=ALL, use_dora=True)),
+    "dora_neox": (*NEOX["neox_half"], "r=2,alpha=3,dora", dict(r=2, lora_alpha=3, target_modules=ALL, use_dora=True)),
+}
 # Windows of several documents, each computed alone.
 DOCUMENTS = {
     "documents_gpt2": GPT2,
@@ -86,10 +96,10 @@ SLIDING = {
     "sliding_unused": (Qwen2ForCausalLM, Qwen2Config(**SMALL, use_sliding_window=False, sliding_window=3, max_window_layers=0)),
 }
 LENGTHS = ((3, 4), (1, 2, 4))  # of the documents in each window
-MIXED = ("llama", "qwen3", "lora_llama", "lora_gpt2")  # with gradients under autocast
+MIXED = ("llama", "qwen3", "lora_llama", "lora_gpt2", "dora_llama", "dora_gpt2")  # with gradients under autocast
 SLIDING["sliding_documents"] = (*SLIDING["sliding_mistral"], None, None, LENGTHS)
 SLIDING["sliding_lora"] = (*SLIDING["sliding_qwen3"], "r=3,alpha=5", dict(r=3, lora_alpha=5, target_modules=ALL))
-FILES = {"sliding": SLIDING, "llama": LLAMA, "neox": NEOX, "gpt2_erf": GPT2_ERF, "lora": LORA, "documents": {name: (*of, None, None, LENGTHS) for name, of in DOCUMENTS.items()}}
+FILES = {"sliding": SLIDING, "llama": LLAMA, "neox": NEOX, "gpt2_erf": GPT2_ERF, "lora": LORA, "dora": DORA, "documents": {name: (*of, None, None, LENGTHS) for name, of in DOCUMENTS.items()}}
 
 
 def record(out, kind, name, tensor):
@@ -116,7 +126,7 @@ def autocast_gradients(model, dtype, tokens, targets):
 
 def plain_name(name, head):
     """The name in files: without "transformer." before GPT-2's, and of an adapter as it lies next to the weight."""
-    for part, instead in (("base_model.model.", ""), ("transformer.", ""), (".base_layer.", "."), (".default.", "."), ("lm_head.weight", head)):
+    for part, instead in (("base_model.model.", ""), ("transformer.", ""), (".base_layer.", "."), (".default.", "."), ("lora_magnitude_vector.weight", "lora_magnitude_vector"), ("lm_head.weight", head)):
         name = name.replace(part, instead)
     return name
 
@@ -136,7 +146,7 @@ def record_variant(out, variant, kind, config, text_of_lora=None, lora=None, len
         record(out, "i32", variant + "/lora", torch.tensor(list(text_of_lora.encode())))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            centre = 1.0 if "norm" in name or (".ln_" in name and name.endswith("weight")) else 0.0
+            centre = 1.0 if "norm" in name or "magnitude" in name or (".ln_" in name and name.endswith("weight")) else 0.0
             parameter.copy_((centre + 0.3 * torch.randn(parameter.shape)).float().double())
     tokens = torch.randint(config.vocab_size, (BATCH, SEQ))
     targets = torch.randint(config.vocab_size, (BATCH, SEQ))

@@ -23,6 +23,7 @@ ZR_CPU_KERNEL(decode_scales, scale_codes)
 ZR_ROW_OPS(ZR_CPU_KERNEL)
 ZR_ATTENTION_OPS(ZR_CPU_KERNEL)
 ZR_ELEMENT_OPS(ZR_CPU_KERNEL)
+ZR_MAGNITUDE_OPS(ZR_CPU_KERNEL)
 ZR_OPTIMIZER_OPS(ZR_CPU_KERNEL)
 // Return the bytes of scratch of kernels that have some.
 size_t ZR_CPU_TABLE(zr_cpu_norm_scratch)(const zr_norm *norm);
