@@ -30,7 +30,7 @@ static zr_when when_to_gather(const zr_flat_param *flat_param, zr_when trained, 
     return flat_param->tied_copy ? ZR_ALWAYS : trained;
 }
 
-// Begins to gather shards, of which `bytes` bytes come.
+// Begins to gather shards; `bytes` bytes come.
 static void gather_shards(zr_emitter *e, zr_when when, int p, zr_buffer_ref place, int64_t bytes)
 {
     zr_emit(e, &(zr_instruction){.code = ZR_GATHER,

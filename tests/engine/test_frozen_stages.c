@@ -131,8 +131,8 @@ static int64_t padded_elements(const harness_case *c, bool trained)
     return all;
 }
 
-// What is frozen lies once on the machine, and each rank counts its part of it, at every stage; what
-// trains is divided at stage 3 alone.
+// What is frozen lies once on the machine, and each rank counts its part of it, at every stage;
+// what trains is divided at stage 3 alone.
 static void expect_frozen_once(const harness_case *c, const harness_result *run)
 {
     int64_t size = c->precision ? 2 : 4, trained = padded_elements(c, true);
