@@ -5,7 +5,6 @@
 #include "engine/engine_api.h"
 #include "engine/rank_grid.h"
 #include "layers/layers.h"
-#include "layers/preference.h"
 
 #include <math.h>
 
@@ -86,6 +85,15 @@ void zr_windows_free(zr_rows *rows)
     *rows = (zr_rows){0};
 }
 
+zr_preference_rows zr_windows_preference_rows(zr_rows of, int64_t rows)
+{
+    return (zr_preference_rows){.rows = rows,
+                                .positions = of.positions,
+                                .roles = of.roles,
+                                .reference = of.reference,
+                                .row_loss = of.losses};
+}
+
 static int count_stages(zero_engine *engine)
 {
     return zr_engine_grid(engine)->mesh.size[ZERO_AXIS_pipeline];
@@ -107,11 +115,7 @@ static double target_share(const reader *r, int64_t count)
 // Adds up the pairs of a batch, of whose rows the last unit has written the losses.
 static zero_status add_pairs(reader *r, int64_t count, zero_error *error)
 {
-    const zr_preference_rows rows = {.rows = count * r->dataset->seq,
-                                     .positions = r->rows.positions,
-                                     .roles = r->rows.roles,
-                                     .reference = r->rows.reference,
-                                     .row_loss = r->rows.losses};
+    const zr_preference_rows rows = zr_windows_preference_rows(r->rows, count * r->dataset->seq);
     zr_preference_sums sums;
     ZERO_TRY(zr_preference_compute(r->preference, &rows, NULL, &sums, error));
     zr_exact_add(&r->sum, sums.loss);

@@ -4,6 +4,7 @@
 #define ZR_INFER_WINDOW_LOSS_H
 
 #include "data/dataset.h"
+#include "layers/preference.h"
 #include <zero/engine.h>
 
 typedef struct zr_windows_result {
@@ -46,6 +47,9 @@ zero_status zr_windows_reference(zero_engine *engine, zr_dataset *dataset, int64
 // Returns a batch as the engine takes it: tokens, targets and, where there are any, positions and
 // what else preferences have (<zero/preference.h>), each (rows, seq), which remain the caller's.
 zero_tensors zr_windows_batch(zr_rows of, int64_t rows, int64_t seq);
+// Returns the first `rows` rows of a batch, and what the engine has written of them, as losses of
+// preferences are computed of them.
+zr_preference_rows zr_windows_preference_rows(zr_rows of, int64_t rows);
 // Reserves what a dataset's batches of `rows` windows need. Free *out whatever this returns.
 zero_status zr_windows_alloc(const zr_dataset *dataset, int64_t rows, zr_rows *out,
                              zero_error *error);

@@ -7,7 +7,6 @@
 #include "comm/agreement.h"
 #include "engine/engine_api.h"
 #include "engine/rank_grid.h"
-#include "layers/preference.h"
 
 #include <string.h>
 
@@ -36,11 +35,7 @@ static zero_status compute_batch(reference *r, int64_t n, int64_t count, zero_er
 
 static zero_status read_answers(reference *r, int64_t count, zero_error *error)
 {
-    const zr_preference_rows rows = {.rows = count * r->dataset->seq,
-                                     .positions = r->rows.positions,
-                                     .roles = r->rows.roles,
-                                     .reference = r->rows.reference,
-                                     .row_loss = r->rows.losses};
+    const zr_preference_rows rows = zr_windows_preference_rows(r->rows, count * r->dataset->seq);
     zr_completion of;
     int64_t documents = 0;
     for (int64_t row = 0; row < rows.rows; row = of.end) {

@@ -2,21 +2,11 @@
 # Adapters as a user meets them: the same bits at every stage and on every grid of ranks, with everything else that a training can have; the
 # base is never written; checkpoints hold adapters alone; what is refused.
 . "$(dirname "$0")/lib.sh"
+. "$HERE/adapters.sh"
 LORA=r=3,alpha=5
 run() { # run NAME CONFIG OPTION...: trains adapters of a base
     expect 0 "$ZERO" train --lora "$LORA" --data "$TEXT" --threads 1 --micro-batch 1 --quiet --config "$2.json" --out "$1" --seed 7 "${@:3}"
 }
-of() { # losses, norms and the adapter of a run
-    python3 - "$1" <<'PY'
-import sys, json, hashlib
-lines = [json.loads(line) for line in open(sys.argv[1] + "/metrics.jsonl")]
-print([(l["step"], l["loss"], l["grad_norm"]) for l in lines if "loss" in l])
-print(hashlib.sha256(open(sys.argv[1] + "/adapter/adapter_model.safetensors", "rb").read()).hexdigest())
-PY
-}
-same() { [ "$(of "$1")" = "$(of "$2")" ] || fail "$3: $2 differs from $1"; }
-SLICES='"train_batch_size": 4, "libzero": {"exact_tensor": 4, "exact_world": true'
-config() { echo "{$SLICES${2:-}}${3:-}}" >"$1.json"; } # config NAME MORE_OF_LIBZERO MORE
 
 expect 0 "$ZERO" train --new gpt2:layers=3,heads=4,width=32,context=32,dropout=0.1 --data "$TEXT" --threads 1 --quiet --steps 20 --lr 0.01 --out gpt
 expect 0 "$ZERO" train --new llama:layers=3,heads=4,kv_heads=2,width=32,inner=64,context=32,tied=0,vocab=257 --data "$TEXT" --threads 1 --quiet --steps 20 \
@@ -64,19 +54,23 @@ nvme16 --ranks 4 --tensor 2
 again --ranks 2 --stage 3
 shares --ranks 4 --tensor 2
 ROWS
+# compare_rows WHAT: trains each row on each base, and compares it with one rank; the base stays as it was.
+compare_rows() {
+    for base in $(sample "llama gpt" llama); do
+        while read -r name options; do
+            case $(sample all few) in few) [ $((n++ % 4)) -eq 0 ] || continue ;; esac
+            [ -e "one-$name" ] || run "one-$name" "$name" --model $base --ranks 1 --steps 4
+            # shellcheck disable=SC2086 # words
+            run other "$name" --model $base --steps 4 $options
+            same "one-$name" other "$name $options on $base$1"
+            rm -r other
+        done <rows
+        rm -r one-*
+        sha256sum <$base/model/model.safetensors | cmp -s - $base.sum || fail "the base $base was written"
+    done
+}
 n=0
-for base in $(sample "llama gpt" llama); do
-    while read -r name options; do
-        case $(sample all few) in few) [ $((n++ % 4)) -eq 0 ] || continue ;; esac
-        [ -e "one-$name" ] || run "one-$name" "$name" --model $base --ranks 1 --steps 4
-        # shellcheck disable=SC2086 # words
-        run other "$name" --model $base --steps 4 $options
-        same "one-$name" other "$name $options on $base"
-        rm -r other
-    done <rows
-    rm -r one-*
-    sha256sum <$base/model/model.safetensors | cmp -s - $base.sum || fail "the base $base was written"
-done
+compare_rows ""
 
 # The base lies once on a machine: each rank counts its part of it at every stage, as planned and as held, and the adapters whole at stages
 # 0 to 2. In fp32 their gradients, whole at stage 0, have as many bytes.
@@ -121,17 +115,7 @@ bf16 --ranks 2 --pipeline 2 --schedule zb-h1
 nvme --ranks 2
 again --ranks 2 --stage 3
 ROWS
-for base in $(sample "llama gpt" llama); do
-    while read -r name options; do
-        case $(sample all few) in few) [ $((n++ % 4)) -eq 0 ] || continue ;; esac
-        [ -e "one-$name" ] || run "one-$name" "$name" --model $base --ranks 1 --steps 4
-        # shellcheck disable=SC2086 # words
-        run other "$name" --model $base --steps 4 $options
-        same "one-$name" other "$name $options on $base with magnitudes"
-        rm -r other
-    done <rows
-    rm -r one-*
-done
+compare_rows " with magnitudes"
 # norms NAME BASE: compares the magnitudes that a run with a rate of 0 leaves with the norms of the base's rows.
 norms() {
     python3 - "$1" "$2" <<'PY'

@@ -2,22 +2,12 @@
 # A base in nf4 or int8 as a user meets it: adapters have the same bits at every stage and on every grid of ranks, with everything else that a
 # training can have; weights that transformers has saved; checkpoints; what is refused.
 . "$(dirname "$0")/lib.sh"
+. "$HERE/adapters.sh"
 LLAMA=llama:layers=3,heads=4,kv_heads=2,width=256,inner=512,context=32,tied=0,vocab=257
 run() { # run NAME CONFIG OPTION...: trains adapters of the base
     expect 0 "$ZERO" train --lora r=3,alpha=5 --model base/model --data "$TEXT" --threads 1 --micro-batch 1 --quiet --config "$2.json" --out "$1" \
         --seed 7 --steps "${STEPS:-3}" --lr 0.01 --val none "${@:3}"
 }
-of() { # losses, norms and the adapter of a run
-    python3 - "$1" <<'PY'
-import sys, json, hashlib
-lines = [json.loads(line) for line in open(sys.argv[1] + "/metrics.jsonl")]
-print([(l["step"], l["loss"], l["grad_norm"]) for l in lines if "loss" in l])
-print(hashlib.sha256(open(sys.argv[1] + "/adapter/adapter_model.safetensors", "rb").read()).hexdigest())
-PY
-}
-same() { [ "$(of "$1")" = "$(of "$2")" ] || fail "$3: $2 differs from $1"; }
-SLICES='"train_batch_size": 4, "libzero": {"exact_tensor": 4, "exact_world": true'
-config() { echo "{$SLICES${2:-}}${3:-}}" >"$1.json"; } # config NAME MORE_OF_LIBZERO MORE
 
 expect 0 "$ZERO" train --new "$LLAMA" --data "$TEXT" --threads 1 --quiet --steps 10 --lr 0.01 --out base
 sha256sum <base/model/model.safetensors >base.sum
