@@ -9,7 +9,6 @@ loss() { # loss OPTION...: of a model; --data may come again
     expect 0 "$ZERO" eval --data "$TEXT" --threads 1 --json "$@"
     python3 -c "import json; print(json.load(open('out.txt'))['loss'])"
 }
-near() { python3 -c "import sys; a, b, c = map(float, sys.argv[1:]); sys.exit(abs(a - b) > c)" "$@"; }
 
 for name in gpt2 llama neox; do
     lora=r=3,alpha=5
