@@ -39,10 +39,7 @@ static bool is_same_user(int fd)
 // A message of one byte that carries a descriptor.
 typedef struct descriptor_message {
     char byte;
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control;
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
     struct iovec data;
     struct msghdr header;
 } descriptor_message;
@@ -53,8 +50,8 @@ static void prepare_message(descriptor_message *message)
     message->data = (struct iovec){.iov_base = &message->byte, .iov_len = 1};
     message->header = (struct msghdr){.msg_iov = &message->data,
                                       .msg_iovlen = 1,
-                                      .msg_control = message->control.space,
-                                      .msg_controllen = sizeof message->control.space};
+                                      .msg_control = message->control,
+                                      .msg_controllen = sizeof message->control};
 }
 
 static bool send_descriptor(int fd, int descriptor)

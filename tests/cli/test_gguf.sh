@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Models become GGUF files as llama.cpp's converter writes them, and GGUF files become models; adapters become adapters.
 . "$(dirname "$0")/lib.sh"
-GGUF="python3 $HERE/gguf.py"
+gguf() { python3 "$HERE/gguf.py" "$@"; }
 
 expect 0 "$ZERO" tokenizer train --vocab 300 --data "$TEXT" --out tk
 # make NAME SPEC: a training of two steps
@@ -12,9 +12,9 @@ S=layers=2,heads=4,width=64,context=32
 there_and_back() { # there_and_back NAME SPEC ARCHITECTURE
     make "$1" "$2"
     expect 0 "$ZERO" convert --from "$1/model" --to "$1.gguf" --type f32
-    $GGUF same "$1.gguf" "$1/model" || fail "$1.gguf is not the model"
-    [ "$($GGUF keys "$1.gguf" general.architecture general.type general.file_type tokenizer.ggml.model tokenizer.ggml.pre tokenizer.ggml.add_bos_token)" = "$3 model 0 gpt2 gpt-2 False" ] ||
-        fail "keys of $1: $($GGUF keys "$1.gguf" general.architecture general.type general.file_type tokenizer.ggml.model tokenizer.ggml.pre tokenizer.ggml.add_bos_token)"
+    gguf same "$1.gguf" "$1/model" || fail "$1.gguf is not the model"
+    [ "$(gguf keys "$1.gguf" general.architecture general.type general.file_type tokenizer.ggml.model tokenizer.ggml.pre tokenizer.ggml.add_bos_token)" = "$3 model 0 gpt2 gpt-2 False" ] ||
+        fail "keys of $1: $(gguf keys "$1.gguf" general.architecture general.type general.file_type tokenizer.ggml.model tokenizer.ggml.pre tokenizer.ggml.add_bos_token)"
     expect 0 "$ZERO" convert --from "$1.gguf" --to "$1-back"
     expect 0 "$ZERO" eval --model "$1/model" --data "$TEXT" --threads 1
     mv out.txt loss.txt
@@ -97,11 +97,11 @@ assert a.get("rope_scaling") == b.get("rope_scaling") and a.get("sliding_window"
 PY
 done
 cmp yarn/chat_template.jinja yarn-back/chat_template.jinja || fail "another template"
-[ "$($GGUF keys yarn.gguf llama.rope.scaling.type llama.rope.scaling.factor llama.rope.scaling.original_context_length llama.rope.scaling.yarn_beta_fast)" = "yarn 4.0 8 16.0" ] || fail "keys of yarn"
+[ "$(gguf keys yarn.gguf llama.rope.scaling.type llama.rope.scaling.factor llama.rope.scaling.original_context_length llama.rope.scaling.yarn_beta_fast)" = "yarn 4.0 8 16.0" ] || fail "keys of yarn"
 python3 -c "
 import math, struct, subprocess, sys
-want = 1.5 / (1 + 0.1 * math.log(4)); got = float(sys.argv[1]); assert abs(want - got) < 1e-6, (want, got)" "$($GGUF keys yarn.gguf llama.rope.scaling.attn_factor)" || fail "yarn's factor"
-[ "$($GGUF keys window.gguf llama.attention.sliding_window llama.context_length)" = "16 32" ] || fail "keys of window"
+want = 1.5 / (1 + 0.1 * math.log(4)); got = float(sys.argv[1]); assert abs(want - got) < 1e-6, (want, got)" "$(gguf keys yarn.gguf llama.rope.scaling.attn_factor)" || fail "yarn's factor"
+[ "$(gguf keys window.gguf llama.attention.sliding_window llama.context_length)" = "16 32" ] || fail "keys of window"
 refused 78 '"truncate" false, which llama.cpp does not compute' "$ZERO" convert --from whole --to no.gguf
 refused 65 'has no tensor "model.layers.0.self_attn.q_proj.bias"' "$ZERO" convert --from other --to no.gguf
 
@@ -109,13 +109,13 @@ refused 65 'has no tensor "model.layers.0.self_attn.q_proj.bias"' "$ZERO" conver
 adapted() { # adapted MODEL MODULE...
     local model=$1
     shift
-    rm -rf adapter && $GGUF adapter adapter "$model/model" "$@" || fail "no adapter"
+    rm -rf adapter && gguf adapter adapter "$model/model" "$@" || fail "no adapter"
     expect 0 "$ZERO" convert --from adapter --base "$model/model" --to adapter.gguf --overwrite
-    $GGUF halves adapter.gguf adapter "$model/model" || fail "the adapter of $model"
+    gguf halves adapter.gguf adapter "$model/model" || fail "the adapter of $model"
 }
 adapted llama model.layers.0.self_attn.q_proj model.layers.1.self_attn.k_proj model.layers.1.mlp.down_proj
-[ "$($GGUF keys adapter.gguf general.architecture general.type adapter.type adapter.lora.alpha)" = "llama adapter lora 6.0" ] || fail "keys of an adapter"
-$GGUF adapter narrow-adapter llama/model model.layers.0.self_attn.q_proj
+[ "$(gguf keys adapter.gguf general.architecture general.type adapter.type adapter.lora.alpha)" = "llama adapter lora 6.0" ] || fail "keys of an adapter"
+gguf adapter narrow-adapter llama/model model.layers.0.self_attn.q_proj
 refused 65 'does not fit the base model: its shape would be 2 x 48' "$ZERO" convert --from narrow-adapter --base odd/model --to no.gguf
 sed 's/layers.0.self_attn.q_proj.lora_B/layers.7.self_attn.q_proj.lora_B/; s/layers.0.self_attn.q_proj.lora_A/layers.7.self_attn.q_proj.lora_A/' narrow-adapter/adapter_model.safetensors >far.safetensors
 cp -r narrow-adapter far && mv far.safetensors far/adapter_model.safetensors
@@ -126,7 +126,7 @@ adapted neox gpt_neox.layers.1.attention.query_key_value
 adapted gpt2 transformer.h.0.attn.c_attn transformer.h.1.mlp.c_proj
 sed -i 's/"use_rslora": false/"use_rslora": true/' adapter/adapter_config.json
 expect 0 "$ZERO" convert --from adapter --base gpt2/model --to adapter.gguf --overwrite
-[ "$($GGUF keys adapter.gguf adapter.lora.alpha | cut -c 1-6)" = 8.4852 ] || fail "alpha of a rank-stabilised adapter: $($GGUF keys adapter.gguf adapter.lora.alpha)"
+[ "$(gguf keys adapter.gguf adapter.lora.alpha | cut -c 1-6)" = 8.4852 ] || fail "alpha of a rank-stabilised adapter: $(gguf keys adapter.gguf adapter.lora.alpha)"
 refused 64 'the base model "nobody/knows", which is no directory here' "$ZERO" convert --from adapter --to no.gguf
 refused 65 '"c_attn", which is no linear layer of a block of Llama' "$ZERO" convert --from adapter --base qwen2/model --to no.gguf
 refused 78 "is an adapter, not a model" "$ZERO" convert --from adapter --to no
@@ -138,8 +138,8 @@ refused 78 '"general.type" is "adapter": only a model is read' "$ZERO" convert -
 # The adapter that a run has trained is the run's file, and the base is the one that it names.
 expect 0 "$ZERO" train --model llama/model --lora r=2,alpha=8,targets=q_proj,rslora --data "$TEXT" --val none --out tuned --steps 2 --micro-batch 1 --threads 1 --quiet
 expect 0 "$ZERO" convert --from tuned --to tuned.gguf
-$GGUF halves tuned.gguf tuned/adapter llama/model || fail "the adapter of a run"
-[ "$($GGUF keys tuned.gguf adapter.lora.alpha general.name | cut -c 1-6)" = 11.313 ] || fail "alpha of a run's adapter"
+gguf halves tuned.gguf tuned/adapter llama/model || fail "the adapter of a run"
+[ "$(gguf keys tuned.gguf adapter.lora.alpha general.name | cut -c 1-6)" = 11.313 ] || fail "alpha of a run's adapter"
 
 # Nothing is replaced unasked, and what is written is named for what it is.
 refused 64 "is there already" "$ZERO" convert --from llama --to run.gguf

@@ -20,9 +20,11 @@ INLINE code_levels levels_load(void)
 INLINE vf levels_at(const code_levels *levels, vi codes)
 {
 #if LANES == 16
-    return __builtin_shuffle(levels->part[0], codes);
+    return (vf)_mm512_permutexvar_ps((__m512i)codes, (__m512)levels->part[0]);
 #elif LANES == 8
-    return __builtin_shuffle(levels->part[0], levels->part[1], codes);
+    vf low = _mm256_permutevar8x32_ps(levels->part[0], (__m256i)codes);
+    vf high = _mm256_permutevar8x32_ps(levels->part[1], (__m256i)codes);
+    return _mm256_blendv_ps(low, high, (vf)(codes << 28)); // bit 3 of the code becomes the sign
 #else
     vf out;
     for (int i = 0; i < LANES; i++)
