@@ -1,6 +1,7 @@
 // zero generate: runs one rank, or starts its ranks as their parent. Rank 0 writes one text to
 // standard output as it is generated. With several prompts it prints each answer once those before
 // it are complete, or all as JSON.
+#include "answer.h"
 #include "commands.h"
 #include "running.h"
 #include "console.h"
@@ -10,8 +11,7 @@
 #include <string.h>
 
 typedef struct answer { // to one of several prompts, kept until it is printed
-    char *text;
-    size_t length, room;
+    cli_answer text;
     bool done;
     zero_finish why;
     int64_t tokens;
@@ -57,44 +57,8 @@ static void log_around_text(void *user, zero_log_level level, const char *messag
 static int keep_text(void *user, int64_t prompt, const char *text, size_t length)
 {
     answers *all = user;
-    answer *a = &all->at[prompt];
-    if (a->length + length > a->room) {
-        size_t room = 2 * (a->length + length);
-        char *larger = realloc(a->text, room);
-        all->failed |= !larger;
-        if (!larger)
-            return 1;
-        a->text = larger;
-        a->room = room;
-    }
-    memcpy(a->text + a->length, text, length);
-    a->length += length;
+    all->failed |= !cli_answer_add(&all->at[prompt].text, text, length);
     return all->failed;
-}
-
-static void put_json_text(const char *text, size_t length)
-{
-    putchar('"');
-    for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c == '"' || c == '\\')
-            printf("\\%c", c);
-        else if (c < 0x20 || c == 0x7f)
-            printf("\\u%04x", c);
-        else
-            putchar(c);
-    }
-    putchar('"');
-}
-
-static void put_json(int64_t index, const char *prompt, const answer *a)
-{
-    printf("{\"index\": %lld, \"prompt\": ", (long long)index);
-    put_json_text(prompt, strlen(prompt));
-    printf(", \"text\": ");
-    put_json_text(a->text, a->length);
-    printf(", \"tokens\": %lld, \"finish\": \"%s\"}\n", (long long)a->tokens,
-           a->why == ZERO_FINISH_END ? "end" : "length");
 }
 
 static void put_answer(const answers *all, int64_t index)
@@ -102,14 +66,14 @@ static void put_answer(const answers *all, int64_t index)
     const answer *a = &all->at[index];
     const char *prompt = all->prompts[index];
     if (all->json) {
-        put_json(index, prompt, a);
+        cli_answer_put_json(&a->text, index, prompt, a->why, a->tokens);
         return;
     }
     printf("--- prompt %lld: %lld tokens%s ---\n", (long long)index, (long long)a->tokens,
            a->why == ZERO_FINISH_END ? ", ended" : "");
     if (all->echo)
         cli_put_text(prompt, strlen(prompt));
-    cli_put_text(a->text, a->length);
+    cli_put_text(a->text.text, a->text.length);
     putchar('\n');
 }
 
@@ -121,8 +85,7 @@ static void print_finished_answers(void *user, int64_t prompt, zero_finish why, 
     all->at[prompt].tokens = tokens;
     for (; all->printed < all->count && all->at[all->printed].done; all->printed++) {
         put_answer(all, all->printed);
-        free(all->at[all->printed].text);
-        all->at[all->printed].text = NULL;
+        cli_answer_free(&all->at[all->printed].text);
     }
     all->failed |= fflush(stdout) != 0;
 }
@@ -175,7 +138,7 @@ static int collect_answers(const cli_arguments *a, zero_generate_options *option
     options->took = a->given[OPT_QUIET] ? NULL : print_took;
     zero_status status = all.at ? zero_generate(options, &error) : ZERO_ERR_MEMORY;
     for (int64_t i = 0; all.at && i < all.count; i++)
-        free(all.at[i].text);
+        cli_answer_free(&all.at[i].text);
     free(all.at);
     if (status == ZERO_OK && !all.failed)
         return 0;
@@ -211,8 +174,7 @@ static int answer_all_prompts(const cli_arguments *a, zero_generate_options *opt
 // A chat without prompts is a conversation.
 static bool converses(const cli_arguments *a)
 {
-    return a->given[OPT_CHAT] && !a->given[OPT_PROMPT] && !a->given[OPT_PROMPTS] &&
-           !a->given[OPT_JSON];
+    return a->given[OPT_CHAT] && !a->given[OPT_PROMPT] && !a->given[OPT_PROMPTS];
 }
 
 // `first`: this is the one rank that prints.

@@ -236,8 +236,10 @@ bool cli_option_is_unfit(const cli_option *row, const cli_command *command)
 
 cli_wording cli_option_wording(const cli_option *row, const cli_command *command)
 {
-    cli_wording wording = {
-        .help = row->help, .standard_text = row->standard_text, .choices = row->choices};
+    cli_wording wording = {.help = row->help,
+                           .standard_text = row->standard_text,
+                           .choices = row->choices,
+                           .argument = row->argument};
     for (int i = 0; i < CLI_MOST_WORDINGS; i++) {
         const cli_wording *own = &row->differs[i];
         if (!names(own->commands, command))
@@ -245,6 +247,7 @@ cli_wording cli_option_wording(const cli_option *row, const cli_command *command
         wording.help = own->help ? own->help : wording.help;
         wording.standard_text = own->standard_text ? own->standard_text : wording.standard_text;
         wording.choices = own->choices ? own->choices : wording.choices;
+        wording.argument = own->argument ? own->argument : wording.argument;
     }
     if (!wording.standard_text)
         wording.standard_text = row->standard;

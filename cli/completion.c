@@ -68,9 +68,9 @@ static const char *values_of_operand(const cli_command *command)
 static void write_option(FILE *out, const cli_option *row, const cli_command *command)
 {
     const cli_wording words = cli_option_wording(row, command);
-    const char *values = words.choices   ? words.choices
-                         : row->argument ? values_of_argument(row->argument)
-                                         : "-";
+    const char *values = words.choices    ? words.choices
+                         : words.argument ? values_of_argument(words.argument)
+                                          : "-";
     const char *end = row->kind == CLI_TEXTS ? "..." : row->kind == CLI_EACH ? "+" : "";
     const char *file = strstr(values, "FILE."); // the ending is not what completion looks at
     int width = (int)(file ? (size_t)(file - values) + strlen("FILE") : strlen(values));

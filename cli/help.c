@@ -55,8 +55,9 @@ void cli_help_command(const cli_command *command, FILE *out)
         const cli_option *row = cli_option_row((cli_option_id)i);
         if (!cli_option_belongs(row, command))
             continue;
-        int width = fprintf(out, "  %s%s%s", row->name, row->argument ? " " : "",
-                            row->argument ? row->argument : "");
+        const char *argument = cli_option_wording(row, command).argument;
+        int width =
+            fprintf(out, "  %s%s%s", row->name, argument ? " " : "", argument ? argument : "");
         int pad = width < INDENT - 1 ? INDENT - width : 1;
         fprintf(out, "%*s", pad, "");
         cli_help_option(row, command, text, sizeof text);

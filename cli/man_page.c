@@ -78,17 +78,18 @@ static void write_option(FILE *out, const cli_option *row, const cli_command *co
 {
     char text[1024];
     cli_help_option(row, command, text, sizeof text);
-    write_entry(out, row->name, row->argument, text);
+    write_entry(out, row->name, cli_option_wording(row, command).argument, text);
 }
 
 // Writes the name of an option that zero.1 describes, and its default, if it is not that of there.
 static void write_shared(FILE *out, const cli_option *row, const cli_command *command, bool first)
 {
-    const char *here = cli_option_wording(row, command).standard_text;
+    const cli_wording words = cli_option_wording(row, command);
+    const char *here = words.standard_text;
     const char *there = cli_option_wording(row, who_shares(row)).standard_text;
     roff_between(out, first ? "\\fB" : ",\n\\fB", row->name, "\\fR");
-    if (row->argument)
-        roff_between(out, " \\fI", row->argument, "\\fR");
+    if (words.argument)
+        roff_between(out, " \\fI", words.argument, "\\fR");
     if (here && here != there && (!there || strcmp(here, there) != 0))
         roff_between(out, " [default: ", here, "]");
 }

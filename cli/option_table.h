@@ -24,7 +24,7 @@ typedef struct cli_wording { // how a command describes an option
     // In a row's `differs`, NULL is as in the row.
     const char *help;
     const char *standard_text; // "": no default
-    const char *choices;
+    const char *choices, *argument;
 } cli_wording;
 
 struct cli_option {

@@ -266,9 +266,11 @@ static bool takes_many(const cli_option *row)
     return row->kind == CLI_TEXTS || row->kind == CLI_EACH;
 }
 
-static zero_status refuse_missing(const cli_option *row, zero_error *error)
+static zero_status refuse_missing(const cli_command *command, const cli_option *row,
+                                  zero_error *error)
 {
-    return refuse_usage(error, "%s needs a value: %s %s", row->name, row->name, row->argument);
+    return refuse_usage(error, "%s needs a value: %s %s", row->name, row->name,
+                        cli_option_wording(row, command).argument);
 }
 
 // Takes the values of --data: every argument up to the next option.
@@ -278,15 +280,15 @@ static zero_status take_values(int argc, char *const *argv, int *at, const cli_o
     int first = *at;
     while (*at < argc && !is_option(argv[*at]))
         out->data[out->data_count++] = argv[(*at)++];
-    return *at > first ? ZERO_OK : refuse_missing(row, error);
+    return *at > first ? ZERO_OK : refuse_missing(out->command, row, error);
 }
 
 // Takes the value that follows an option. Only a prompt may look like an option itself.
 static zero_status take_value(int argc, char *const *argv, int *at, const cli_option *row,
-                              const char **value, zero_error *error)
+                              const cli_command *command, const char **value, zero_error *error)
 {
     if (*at >= argc || (is_option(argv[*at]) && row->id != OPT_PROMPT))
-        return refuse_missing(row, error);
+        return refuse_missing(command, row, error);
     *value = argv[(*at)++];
     return ZERO_OK;
 }
@@ -332,7 +334,7 @@ static zero_status take_option(int argc, char *const *argv, int *at, cli_argumen
     if (row->kind == CLI_TEXTS && !value)
         return take_values(argc, argv, at, row, out, error);
     if (!value)
-        status = take_value(argc, argv, at, row, &value, error);
+        status = take_value(argc, argv, at, row, out->command, &value, error);
     if (status != ZERO_OK)
         return status;
     if (row->id == OPT_STOP)

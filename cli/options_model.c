@@ -106,7 +106,9 @@ const cli_option cli_options_model[] = {
         .standard_text = "auto: by the model's chat template",
         .help = "how messages are written",
         .differs = {FOR(GENERATE,
-                        .help = "treat each prompt as a user's message and answer as the assistant",
+                        .help = "treat each prompt as a user's message and answer as the "
+                                "assistant; without a prompt each line of standard input is a "
+                                "message of one conversation, and /reset begins another",
                         .standard_text = "no chat: the prompt is continued")}),
     OPTION(TEXT, CHAT_DATE, "--chat-date", "YYYY-MM-DD",
         TRAIN | EVAL | GENERATE | TOKENIZE | DATA | TUNE, .standard_text = "today",

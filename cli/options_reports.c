@@ -78,12 +78,13 @@ const cli_option cli_options_reports[] = {
         .standard_text = "f16; of an adapter f32",
         .help = "how a GGUF file stores weights; norms and vectors are always f32"),
     OPTION(TEXT, BASE, "--base", "DIR", CONVERT | TRAIN | PLAN | EVAL | GENERATE,
-        .choices = "nf4|int8", .standard_text = "weights as their files have them",
-        .help = "keep the weights of the blocks in 4 or 8 bits, as bitsandbytes does: nf4 or int8",
-        .differs = {FOR(CONVERT, .standard_text = "the one that adapter_config.json names",
-                        .help = "for a GGUF file of an adapter: the base model, whose config.json "
-                                "is read"),
-                    FOR(TRAIN | PLAN,
+        .standard_text = "weights as their files have them",
+        .help = "for a GGUF file of an adapter: the base model, whose config.json is read",
+        .differs = {FOR(CONVERT, .standard_text = "the one that adapter_config.json names"),
+                    FOR(EVAL | GENERATE, .argument = "KIND", .choices = "nf4|int8",
+                        .help = "keep the weights of the blocks in 4 or 8 bits, as bitsandbytes "
+                                "does: nf4 or int8"),
+                    FOR(TRAIN | PLAN, .argument = "KIND", .choices = "nf4|int8",
                         .help = "with --lora: keep the weights that do not train in 4 or 8 bits, "
                                 "as bitsandbytes does: nf4 or int8")}),
     OPTION(BYTES, SHARD_SIZE, "--shard-size", "BYTES", CONVERT, RANGE(1, INT64_SAFE),

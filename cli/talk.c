@@ -1,6 +1,8 @@
 // zero generate --chat without prompts: a conversation. Each line of standard input is a message,
-// and is answered; /reset begins another conversation; the end of the input ends it.
+// and is answered; /reset begins another conversation; the end of the input ends it. With --json each
+// answer is a line of JSON.
 #define _GNU_SOURCE // getline
+#include "answer.h"
 #include "commands.h"
 #include "running.h"
 #include "console.h"
@@ -12,18 +14,29 @@
 typedef struct talk {
     char *line; // what the user said last
     size_t room;
-    bool prompts; // a person types at a terminal
-    bool failed;  // standard input cannot be read
+    bool prompts;      // a person types at a terminal
+    bool failed;       // standard input cannot be read
+    bool json;         // an answer is printed when it is whole
+    cli_answer answer; // with json
+    int64_t answered;
 } talk;
 
-static int print_part(void *user, int64_t prompt, const char *text, size_t length)
+static int take_part(void *user, int64_t prompt, const char *text, size_t length)
 {
+    talk *t = user;
+    if (t->json)
+        return !cli_answer_add(&t->answer, text, length);
     return !cli_put_text(text, length) || fflush(stdout) != 0;
 }
 
 static void end_answer(void *user, int64_t prompt, zero_finish why, int64_t tokens)
 {
-    putchar('\n');
+    talk *t = user;
+    if (t->json)
+        cli_answer_put_json(&t->answer, t->answered++, t->line, why, tokens);
+    else
+        putchar('\n');
+    t->answer.length = 0;
     fflush(stdout);
 }
 
@@ -62,14 +75,15 @@ static zero_turn ask_user(void *user, const char **text)
 
 int cli_talk(const cli_arguments *a, zero_generate_options *options)
 {
-    talk t = {.prompts = isatty(STDIN_FILENO) && isatty(STDERR_FILENO)};
+    talk t = {.prompts = isatty(STDIN_FILENO) && isatty(STDERR_FILENO), .json = a->given[OPT_JSON]};
     zero_error error = {0};
-    options->emit = print_part;
+    options->emit = take_part;
     options->finish = end_answer;
     options->ask = ask_user;
     options->user = &t;
     zero_status status = zero_generate(options, &error);
     free(t.line);
+    cli_answer_free(&t.answer);
     if (status == ZERO_OK && t.failed) {
         status = error.status = ZERO_ERR_IO;
         snprintf(error.message, sizeof error.message, "standard input cannot be read");

@@ -42,7 +42,8 @@ void zr_nf4_encode_scales(const float *scales, int64_t count, uint8_t *codes, fl
 void zr_nf4_decode_scales(const uint8_t *codes, const float *shared, int64_t first, int64_t count,
                           float *scales);
 
-// Encodes a row of `in` elements; returns its scale.
+#define ZR_INT8_MOST 65504.0f // the largest number of fp16, through which values of int8 go
+// Encodes a row of `in` elements, none larger than that; returns its scale.
 float zr_int8_encode(const float *row, int64_t in, int8_t *codes);
 
 // Decodes elements [first, first + count) of a row with the row's codes and scales (fp32). Rounds

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/json.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -329,6 +330,23 @@ static zero_status read_stored(const zr_codes *codes, const weight *w, int64_t f
 
 // ---- what is made of plain weights
 
+// Reads elements, and checks that there are codes for them.
+static zero_status read_values(zr_codes *codes, const weight *w, int64_t first, int64_t count,
+                               float *out, zero_error *error)
+{
+    const float most = codes->format == ZR_WEIGHT_INT8 ? ZR_INT8_MOST : FLT_MAX;
+    ZERO_TRY(zr_st_read(codes->set, w->plain, first, count, out, error));
+    for (int64_t i = 0; i < count; i++)
+        if (!(fabsf(out[i]) <= most))
+            return zr_fail(error, ZERO_ERR_DATA,
+                           "%s: the tensor \"%s\" has the value %g as element %lld, for which %s "
+                           "has no code: values are finite and at most %g",
+                           codes->set->paths[w->plain->file], w->name, (double)out[i],
+                           (long long)(first + i), zr_weight_format_name(codes->format),
+                           (double)most);
+    return ZERO_OK;
+}
+
 // Makes the codes of whole blocks of elements, which begin at element `first`.
 static zero_status encode_blocks(zr_codes *codes, const weight *w, int64_t first, int64_t count,
                                  uint8_t *out, zero_error *error)
@@ -336,7 +354,7 @@ static zero_status encode_blocks(zr_codes *codes, const weight *w, int64_t first
     float *wide = wide_room(codes, AT_ONCE, error);
     if (!wide)
         return ZERO_ERR_MEMORY;
-    ZERO_TRY(zr_st_read(codes->set, w->plain, first, count, wide, error));
+    ZERO_TRY(read_values(codes, w, first, count, wide, error));
     for (int64_t i = 0; i < count; i += ZR_NF4_BLOCK)
         zr_nf4_encode(wide + i, out + i / 2);
     return ZERO_OK;
@@ -364,7 +382,7 @@ static zero_status measure_blocks(zr_codes *codes, const weight *w, float *made,
         return ZERO_ERR_MEMORY;
     for (int64_t at = 0, elements = w->out * w->in, n; at < elements; at += n) {
         n = ZR_MIN((int64_t)AT_ONCE, elements - at);
-        ZERO_TRY(zr_st_read(codes->set, w->plain, at, n, wide, error));
+        ZERO_TRY(read_values(codes, w, at, n, wide, error));
         for (int64_t i = 0; i < n; i += ZR_NF4_BLOCK)
             made[(at + i) / ZR_NF4_BLOCK] = zr_nf4_scale(wide + i);
     }
@@ -425,7 +443,7 @@ static zero_status make_int8(zr_codes *codes, const weight *w, int64_t first, in
     int8_t *made = wide ? zr_alloc((size_t)w->in, error) : NULL;
     zero_status status = made ? ZERO_OK : ZERO_ERR_MEMORY;
     for (int64_t row = first / bytes; row * bytes < end && status == ZERO_OK; row++) {
-        status = zr_st_read(codes->set, w->plain, row * w->in, w->in, wide, error);
+        status = read_values(codes, w, row * w->in, w->in, wide, error);
         if (status != ZERO_OK)
             break;
         float scale = zr_int8_encode(wide, w->in, made);

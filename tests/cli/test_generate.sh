@@ -143,7 +143,7 @@ refused 64 "--stop: its value is empty" "$ZERO" generate --model run/model --pro
 cat >plain.jinja <<'END'
 {% for m in messages %}{{ 'said ' if m.role == 'user' else 'is ' }}{{ m.content }}, {% endfor %}{% if add_generation_prompt %}is {% endif %}
 END
-talk() { "$ZERO" generate --model run/model --chat plain.jinja --tokens 6 --temperature 0 --threads 1 2>err.txt; }
+talk() { "$ZERO" generate --model run/model --chat plain.jinja --tokens 6 --temperature 0 --threads 1 "$@" 2>err.txt; }
 printf 'times 3\n\nthe owl\r\n/reset\ntimes 3\n/reset\n' | talk >talk.txt || fail "a conversation: $(cat err.txt)"
 python3 - "$ZERO" <<'PY' || fail "what a conversation answers: $(cat talk.txt)"
 import json, subprocess, sys
@@ -153,6 +153,13 @@ def alone(prompt):
 first = alone("said times 3, is ")
 second = alone("said times 3, is %s, said the owl, is " % first)
 assert open("talk.txt").read() == "\n".join([first, second, first]) + "\n", (first, second)
+PY
+printf 'times 3\n\nthe owl\r\n' | talk --json >talk.jsonl || fail "a conversation in JSON: $(cat err.txt)"
+python3 - <<'PY' || fail "a conversation in JSON: $(cat talk.jsonl)"
+import json
+said = [json.loads(line) for line in open("talk.jsonl")]
+assert [(a["index"], a["prompt"], a["tokens"], a["finish"]) for a in said] == [(0, "times 3", 6, "length"), (1, "the owl", 6, "length")]
+assert said[0]["text"] == open("talk.txt").read().split("\n")[0]
 PY
 talk </dev/null >talk.txt || fail "a conversation of nothing: $(cat err.txt)"
 [ ! -s talk.txt ] || fail "something is said to nobody"

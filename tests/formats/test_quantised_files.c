@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "formats/quantised_files.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #define NAME "h.0.weight"
@@ -226,12 +227,57 @@ static void test_refusals(void **state)
             "its \"SCB\" is missing");
 }
 
+// What a format has no code for is refused where it is read, in whichever part of the weight.
+static void refused_value(scratch *made, zr_weight_format format, const char *words)
+{
+    zr_st_set set = {0};
+    zr_codes *codes = NULL;
+    assert_int_equal(zr_st_open(scratch_path(made, "values.safetensors"), &set, NULL), ZERO_OK);
+    assert_int_equal(zr_codes_open(&set, format, &codes, NULL), ZERO_OK);
+    for (int part = 0; part < (format == ZR_WEIGHT_NF4 ? 3 : 2); part++) {
+        char name[64], read[OUT * IN];
+        zero_error error = {0};
+        const zero_tensor_desc tensor = view_tensor(format, part, name);
+        zero_status status =
+            zr_codes_read(codes, &tensor, 0, tensor.shape[0] * tensor.shape[1], read, &error);
+        assert_int_equal(status, words ? ZERO_ERR_DATA : ZERO_OK);
+        if (words && !strstr(error.message, words))
+            fail_msg("\"%s\" is not in: %s", words, error.message);
+    }
+    zr_codes_close(codes);
+    zr_st_close(&set);
+}
+
+static void test_values_without_code(void **state)
+{
+    static const struct {
+        float value;
+        const char *nf4, *int8; // what is said
+    } cases[] = {
+        {NAN, "nan as element 200, for which nf4", "nan as element 200, for which int8"},
+        {-INFINITY, "the value -inf", "the value -inf"},
+        {70000, NULL,
+         "has the value 70000 as element 200, for which int8 has no code: values are "
+         "finite and at most 65504"},
+    };
+    for (int i = 0; i < ZR_COUNT(cases); i++) {
+        whole w;
+        make_whole(&w);
+        w.values[200] = cases[i].value;
+        write_file(*state, "values.safetensors",
+                   (file_tensor[]){{NAME, NULL, ZERO_F32, OUT, IN, w.values}}, 1);
+        refused_value(*state, ZR_WEIGHT_NF4, cases[i].nf4);
+        refused_value(*state, ZR_WEIGHT_INT8, cases[i].int8);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_made_of_plain, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_saved_by_transformers, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_refusals, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_values_without_code, scratch_open, scratch_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
