@@ -28,13 +28,18 @@ typedef struct zr_magnitude {
     float scale; // s
 } zr_magnitude;
 
-// inverse(out) = 1 / ||W_i + s (B A)_i||, factors(out) = magnitude times that; both are 0 where the
-// norm is. squares: those of W; across(rank, out) = A W^T; gram(rank, rank) = A A^T.
-#define ZR_OPERANDS_magnitude_factors(AT)                                                          \
-    AT(squares, const float *, ZR_READ, ZERO_F32, s->out)                                          \
+// squares(out), of the rows of W, become those of W + s B A; or, of some columns of W and A, their
+// part of these. across(rank, out) = A W^T; gram(rank, rank) = A A^T.
+#define ZR_OPERANDS_adapted_squares(AT)                                                            \
     AT(across, const float *, ZR_READ, ZERO_F32, s->rank * s->out)                                 \
     AT(gram, const float *, ZR_READ | ZR_AUX, ZERO_F32, s->rank * s->rank)                         \
     AT(b, const void *, ZR_READ, s->dtype, s->out * s->rank)                                       \
+    AT(squares, float *, ZR_BOTH, ZERO_F32, s->out)
+
+// inverse(out) = 1 / the root of squares, factors(out) = magnitude times that; both are 0 where the
+// square is, or rounding has made it less.
+#define ZR_OPERANDS_magnitude_factors(AT)                                                          \
+    AT(squares, const float *, ZR_READ, ZERO_F32, s->out)                                          \
     AT(magnitude, const void *, ZR_READ, s->dtype, s->out)                                         \
     AT(factors, float *, ZR_WRITTEN, ZERO_F32, s->out)                                             \
     AT(inverse, float *, ZR_WRITTEN, ZERO_F32, s->out)
@@ -63,6 +68,7 @@ typedef struct zr_column_scaling {
 
 #define ZR_MAGNITUDE_OPS(OP)                                                                       \
     OP(weight_squares, weight_rows, element, 0, 0)                                                 \
+    OP(adapted_squares, magnitude, element, 0, 0)                                                  \
     OP(magnitude_factors, magnitude, element, 0, 0)                                                \
     OP(scale_columns, column_scaling, element, 0, 0)                                               \
     OP(column_products, matrix, column_sum, 0, 0)

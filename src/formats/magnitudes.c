@@ -143,8 +143,6 @@ static zero_status measure_columns(const loading *load, const weight *of, int64_
 static zero_status measure_rows(const loading *load, weight *of, int64_t first, int64_t count,
                                 double *sums, zero_error *error)
 {
-    if (load->codes)
-        ZERO_TRY(make_buffers(load, of, error));
     for (int64_t i = 0; i < count; i++) {
         ZERO_TRY(load->codes ? measure_coded_row(load, of, first + i, &sums[i], error)
                              : measure_plain_row(load, of, first + i, &sums[i], error));
@@ -170,13 +168,28 @@ static zero_status check_weight(const loading *load, const weight *of, zero_erro
         (long long)shape[1]);
 }
 
+// Sums of all outputs of a range, which of a slice of several parts (zero_tensor_desc.tp_parts) are
+// stretches.
+static zero_status measure_range(const loading *load, weight *of, const zr_rectangle *at,
+                                 double *sums, zero_error *error)
+{
+    if (load->codes)
+        ZERO_TRY(make_buffers(load, of, error));
+    for (int64_t row = 0; row < at->rows; row++) {
+        int64_t first = at->first + row * at->stride;
+        double *to = sums + row * at->width;
+        ZERO_TRY(load->how->outputs_first ? measure_rows(load, of, first, at->width, to, error)
+                                          : measure_columns(load, of, first, at->width, to, error));
+    }
+    return ZERO_OK;
+}
+
 static zero_status set_magnitudes(const loading *load, weight *of, const zr_weight_range *range,
                                   double *sums, zero_error *error)
 {
-    int64_t first = range->at.first, count = zr_rectangle_elements(&range->at);
+    int64_t count = zr_rectangle_elements(&range->at);
     ZERO_TRY(check_weight(load, of, error));
-    ZERO_TRY(load->how->outputs_first ? measure_rows(load, of, first, count, sums, error)
-                                      : measure_columns(load, of, first, count, sums, error));
+    ZERO_TRY(measure_range(load, of, &range->at, sums, error));
     for (int64_t i = 0; i < count; i++) {
         float norm = (float)sqrt(sums[i]);
         zr_narrow(range->dtype, &norm, 1,

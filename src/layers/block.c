@@ -3,6 +3,8 @@
 // backward recomputes them.
 #include "layers/block.h"
 
+#include "layers/block_adapters.h"
+
 static zero_status set_block(zero_context *context, zr_block_use use, unsigned parts,
                              zr_block *block)
 {
@@ -84,6 +86,7 @@ static zero_status sum_branch_slices(zr_block *block, int half, void *branch)
     const zr_matrix own = {.dtype = block->dtype, .rows = division->own, .width = block->width};
     half_slices slices = {block, half};
     float *sum;
+    ZERO_TRY(zr_block_sum_squares(block, half));
     ZERO_TRY(zr_slices_add(block->context, division->slices, block->rows * block->width, join_slice,
                            &slices, block->place, block->spare));
     ZERO_TRY(zr_division_reduce(block->context, division, block->place, &sum));
@@ -255,9 +258,8 @@ static zero_status half_backward(zr_block *block, int half, const void *x, const
         ZERO_TRY(gather_into(block, normed_value(block, half)));
     }
     ZERO_TRY(inputs_backward(block, half, &dy));
-    if (block->parts & ZR_BACKWARD_WEIGHT && zr_block_is_cut(block) &&
-        block->hyper->config.lora.rank)
-        zr_block_sum_low_rank(block, half);
+    if (block->parts & ZR_BACKWARD_WEIGHT)
+        zr_block_sum_adapters(block, half);
     if (!(block->parts & ZR_BACKWARD_INPUT))
         return ZERO_OK;
     const zr_norm_gradient gradient = {
@@ -329,15 +331,22 @@ static void list_half_backward(const zr_block *block, int half, zero_unit_sizes 
     zr_list_reduce(out, division, true);
 }
 
+static void list_forward_exchanges(const zr_block *block, zero_unit_sizes *out)
+{
+    const zr_division *division = &block->division;
+    for (int half = 0; half < ZERO_BLOCK_HALVES; half++) {
+        zr_list_gather(out, division, false, block->dtype);
+        zr_block_list_squares(block, half, out);
+        zr_list_reduce(out, division, false);
+    }
+}
+
 static void list_exchanges(const zr_block *block, zero_unit_sizes *out)
 {
     const zr_division *division = &block->division;
     if (!zr_block_is_cut(block))
         return;
-    for (int half = 0; half < ZERO_BLOCK_HALVES; half++) {
-        zr_list_gather(out, division, false, block->dtype);
-        zr_list_reduce(out, division, false);
-    }
+    list_forward_exchanges(block, out);
     list_half_backward(block, ZERO_MLP_HALF, out);
     list_half_backward(block, ZERO_ATTENTION_HALF, out);
     zr_list_gains(out, division->slices, &block->gains);
@@ -424,6 +433,20 @@ void zr_block_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits
     out->workspace_bytes = lay_out_decode(unit, limits, NULL, &block);
     list_rows(&block, false, out);
     out->exchange_bytes = block.division.slices->ranks > 1 ? zr_block_place_bytes(&block) : 0;
+}
+
+void zr_block_decode_exchanges(const zero_unit *unit, int64_t rows, zero_unit_sizes *out)
+{
+    const zr_decode_limits limits = {.rows = rows, .capacity = rows, .threads = 1};
+    const zr_lm_unit *hyper = zr_lm_unit_at(unit);
+    const zr_division stream = zr_division_of(hyper, rows, true);
+    zr_block block;
+    for (int half = 0; half < ZERO_BLOCK_HALVES && !hyper->config.lora.magnitudes; half++)
+        zr_list_reduce(out, &stream, false);
+    if (!hyper->config.lora.magnitudes) // of each token: a layout would be a part of its time
+        return;
+    lay_out_decode(unit, &limits, NULL, &block);
+    list_forward_exchanges(&block, out);
 }
 
 zero_status zr_block_decode(zero_context *context, const zr_decode_cache *cache,

@@ -36,6 +36,7 @@ typedef struct zr_block_slice {
     // Of a linear's adapter in this slice: its part of the gradient of A or B, whichever is a sum
     // over slices; NULL if the block is not cut.
     float *d_low_rank[ZERO_BLOCK_HALVES][ZERO_MOST_ROWS];
+    float *d_magnitude[ZERO_BLOCK_HALVES]; // (C) the same of the branch's magnitudes
 } zr_block_slice;
 
 typedef struct zr_block {
@@ -60,6 +61,9 @@ typedef struct zr_block {
     // Kept from forward to backward; evaluation keeps nothing, and has `middle` in `out`.
     zr_norm_statistics statistics[ZERO_BLOCK_HALVES]; // (own); means only if the norms have them
     void *middle; // (own, C) S, the residual stream between the halves
+    // (C) of the branches' norms, if the block is cut and they have magnitudes; evaluation has them
+    // in the workspace.
+    float *squares[ZERO_BLOCK_HALVES];
     // In the workspace:
     const void *input; // (R, C) T, the norm's output as the first linears of a half read it
     float
@@ -107,10 +111,6 @@ typedef struct zr_block_layout { // of the buffers of a call
 void zr_block_lay_out(const zero_unit *unit, const zero_shape *shape, zr_block_layout *layout,
                       zr_block *block);
 size_t zr_block_place_bytes(const zr_block *block);
-// Returns the tensor of a linear's adapter whose gradient is a sum over slices, and its elements:
-// of A where the weight is cut by its outputs, otherwise of B; NULL if the linear has no adapter.
-const zr_tensor_handle *zr_low_rank_summed(const zr_block *block, int half, int row,
-                                           int64_t *elements);
 // Returns the elements of a row's value, in a row of activations.
 int64_t zr_row_elements(const zr_block *block, const zero_block_row *row);
 bool zr_row_exists(const zr_block *block, const zero_block_row *row);
@@ -136,9 +136,6 @@ zero_status zr_row_forward(zr_block *block, int half, int row);
 // tensors; or one part of this (block->parts). An input row is only computed by
 // zr_block_input_backward.
 zero_status zr_row_backward(zr_block *block, int half, int row);
-// Sums the parts of the adapters' gradients in a half of a block that is cut over this rank's
-// slices, all of which have been computed.
-void zr_block_sum_low_rank(zr_block *block, int half);
 // Computes the values again that backward needs and forward did not keep.
 zero_status zr_block_recompute(zr_block *block, int half);
 // Sums the gradient of the norm's output over the input rows of a slice, last first, into dx (R, C)

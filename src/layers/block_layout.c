@@ -1,6 +1,7 @@
 // Lays out a block's call: its sizes; the saved and the held buffer; and the workspace, where
 // block_memory.c places the values of rows.
 #include "layers/block.h"
+#include "layers/block_adapters.h"
 
 #include <math.h>
 
@@ -115,6 +116,7 @@ static size_t carve_saved(zr_block *block, void *base)
         for (int r = 1; r <= zr_block_last_row(block, half); r++)
             for (int s = 0; s < block->slice_count && zr_block_rows(block, half)[r].kept; s++)
                 carve_value(block, half, r, s, &carver);
+    zr_block_carve_squares(block, &carver);
     if (!block->table->parallel)
         block->middle = zr_carve_as(&carver, block->stream, block->division.own * block->width);
     return carver.used;
@@ -159,45 +161,13 @@ static void carve_head_gains(zr_block *block, zr_carver *work, zr_carver *sums)
     }
 }
 
-const zr_tensor_handle *zr_low_rank_summed(const zr_block *block, int half, int r,
-                                           int64_t *elements)
-{
-    const zr_linear linear = zr_block_linear(block, half, r, 0);
-    const zr_tensor_handle *whole =
-        &block->hyper->tensor[zr_block_rows(block, half)[r].weight + ZR_LM_LORA_A];
-    bool of_a = zr_tensor_exists(whole);
-    *elements = linear.low_rank.rank * (of_a ? linear.in : linear.out);
-    return !zr_row_is_linear(&zr_block_rows(block, half)[r]) || !linear.low_rank.rank ? NULL
-           : of_a                                                                     ? whole
-                  : whole + (ZR_LM_LORA_B - ZR_LM_LORA_A);
-}
-
-// The same for gradients of adapters in a block that is cut; only the part of backward that
-// computes gradients of tensors uses these.
-static void carve_low_rank_parts(zr_block *block, zr_carver *work)
-{
-    for (int half = 0; half < ZERO_BLOCK_HALVES; half++)
-        for (int r = 1; r <= zr_block_last_row(block, half); r++) {
-            int64_t elements;
-            const zr_tensor_handle *summed = zr_low_rank_summed(block, half, r, &elements);
-            int64_t step = zr_spare_floats(elements);
-            if (!summed)
-                continue;
-            float *parts = zr_carve_floats(work, block->slice_count * step);
-            for (int s = 0; s < block->slice_count; s++)
-                block->slices[s].d_low_rank[half][r] = parts ? parts + s * step : NULL;
-            zr_gains_carve(&block->gains, work, summed, elements, true);
-        }
-}
-
 // sums: the buffer for sums of gains, which is not scratch if backward is split.
 static void carve_gains(zr_block *block, zr_carver *work, zr_carver *sums)
 {
     const zr_division *division = &block->division;
     block->partials = zr_carve_floats(work, zr_norm_partials(&block->norm[0], division));
     carve_head_gains(block, work, sums);
-    if (zr_block_is_cut(block) && block->hyper->config.lora.rank)
-        carve_low_rank_parts(block, work);
+    zr_block_carve_adapters(block, work);
     if (!is_split(block) && !zr_gains_by_rows(division->slices))
         return;
     for (int half = 0; half < ZERO_BLOCK_HALVES; half++)
@@ -209,6 +179,7 @@ size_t zr_block_place_bytes(const zr_block *block)
     size_t of_shared =
         sizeof(float) * (size_t)(block->shared.elements * ZR_MAX(block->shared.replicas, 1));
     size_t most = ZR_MAX(zr_division_place_bytes(&block->division), of_shared);
+    most = ZR_MAX(most, zr_block_squares_place_bytes(block));
     return ZR_MAX(most, zr_gains_place_bytes(block->division.slices, &block->gains));
 }
 
@@ -225,6 +196,8 @@ static size_t carve_workspace(zr_block *block, const zr_block_layout *l, int thr
         carve_gains(block, &carver, is_split(block) ? held : &carver);
     if (zr_block_is_cut(block))
         block->place = zr_carve_place(&carver, block->hyper, zr_block_place_bytes(block));
+    if (l->use == ZR_BLOCK_EVALUATES || !l->workspace)
+        zr_block_carve_squares(block, &carver);
     if (l->use != ZR_BLOCK_EVALUATES || !l->whole) // not in a step of generation
         block->documents = zr_documents_carve(&carver, block->hyper, block->rows);
     int64_t rotated = block->hyper->shape.rotated;
@@ -355,6 +328,9 @@ static zr_low_rank low_rank_of(const zr_block *block, int half, int r, int s)
     of.dropout = block->low_rank_dropout;
     of.part_a = of_a ? part : NULL;
     of.part_b = of_a ? NULL : part;
+    of.of_columns = zr_block_is_cut(block) && r == zr_block_last_row(block, half);
+    of.part_magnitude = of.of_columns ? block->slices[s].d_magnitude[half] : NULL;
+    of.squares = of.of_columns ? block->squares[half] : NULL;
     if (of.dropout > 0 && block->context)
         of.mask = zr_lm_mask(block->context, ZR_SITE_LOW_RANK);
     // All slices of a weight that is cut by its outputs read the same; others read different

@@ -72,25 +72,6 @@ zero_status zr_block_input_backward(zr_block *block, int half, int s, float *dx)
     return ZERO_OK;
 }
 
-void zr_block_sum_low_rank(zr_block *block, int half)
-{
-    for (int r = 1; r <= zr_block_last_row(block, half); r++) {
-        int64_t elements;
-        const zr_tensor_handle *summed = zr_low_rank_summed(block, half, r, &elements);
-        const zr_bytes all = {elements * (int64_t)sizeof(float)};
-        const zero_block_row *row = &zr_block_rows(block, half)[r];
-        float *parts = block->slices[0].d_low_rank[half][r];
-        for (int s = 0; s < block->slice_count && summed; s++)
-            if (row->width == ZERO_WIDE_KEYS &&
-                (!computes(block, row, s) || !block->slices[s].first))
-                zr_run(queue_of(block), zr_op_zero(&all, block->slices[s].d_low_rank[half][r]));
-        if (!summed)
-            continue;
-        zr_rows_add(queue_of(block), block->slice_count, zr_spare_floats(elements), parts);
-        zr_run(queue_of(block), zr_op_copy(&all, parts, zr_gains_sum(&block->gains, summed)));
-    }
-}
-
 // ---- norms of heads, from T into fp32, because the rotation rounds again ----
 
 zr_norm zr_heads_norm(const zr_block *block, const zero_block_row *row)

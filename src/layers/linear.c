@@ -187,7 +187,7 @@ zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, co
                               void *y, void *scratch)
 {
     if (zr_linear_has_magnitude(linear)) {
-        zr_magnitude_forward(context, linear, x, y, scratch);
+        zr_magnitude_forward(context, linear, x, linear->dtype, y, scratch);
         return ZERO_OK;
     }
     if (linear->low_rank.rank)
@@ -204,7 +204,11 @@ void zr_linear_forward_sum(zero_context *context, const zr_linear *linear, const
     zr_product product = product_forward(linear, linear->out);
     product.out = ZERO_F32;
     product.epilogue = ZR_EPILOGUE_NONE;
-    assert(!zr_linear_is_tiled(linear) && !zr_linear_has_magnitude(linear));
+    assert(!zr_linear_is_tiled(linear) && !zr_tensor_exists(linear->bias));
+    if (zr_linear_has_magnitude(linear)) {
+        zr_magnitude_forward(context, linear, x, ZERO_F32, y, scratch);
+        return;
+    }
     zr_weight_multiply(context, linear, &product, x, NULL, y,
                        zr_linear_weight_scratch(linear, scratch));
     zr_low_rank_forward(context, linear, x, y, scratch);

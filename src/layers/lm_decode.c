@@ -149,11 +149,12 @@ void zr_lm_decode_exchanges(const zero_unit *unit, int64_t rows, int64_t wanted,
     const zr_division stream = zr_division_of(hyper, rows, true);
     const zero_exchange logits = logits_exchange(hyper, wanted);
     bool head = zr_lm_is_head(unit);
-    int sums = head ? 0 : hyper->layer >= 0 ? ZERO_BLOCK_HALVES : 1;
     out->exchange_count = 0;
-    for (int i = 0; i < sums; i++)
+    if (hyper->layer >= 0)
+        zr_block_decode_exchanges(unit, rows, out);
+    else if (!head)
         zr_list_reduce(out, &stream, false);
-    if (head && wanted)
+    else if (wanted)
         zr_list_exchange(out, &hyper->slices, &logits);
 }
 

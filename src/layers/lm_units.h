@@ -19,9 +19,11 @@ enum zr_lm_site {
 
 extern const zero_unit_ops zr_lm_embedding_ops, zr_lm_block_ops, zr_lm_head_ops;
 
-// block.c: the sizes of a generation step through a block, and the step itself, as zr_lm_decode.
+// block.c: the sizes and exchanges of a generation step through a block, and the step itself, as
+// zr_lm_decode.
 void zr_block_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits,
                            zero_unit_sizes *out);
+void zr_block_decode_exchanges(const zero_unit *unit, int64_t rows, zero_unit_sizes *out);
 zero_status zr_block_decode(zero_context *context, const zr_decode_cache *cache,
                             const zr_decode_step *step, const void *in, void *out);
 

@@ -23,7 +23,11 @@ typedef struct zr_low_rank {
     zr_mask mask;
     // Where a slice's part of a gradient goes that is a sum over slices; NULL: the gradient is
     // computed as a whole.
-    float *part_a, *part_b;
+    float *part_a, *part_b, *part_magnitude;
+    // true: the weight has a slice's columns, so that norms are sums over slices. With magnitudes
+    // `squares` (out) then has their squares (zr_magnitude_squares).
+    bool of_columns;
+    const float *squares;
 } zr_low_rank;
 
 struct zr_linear;

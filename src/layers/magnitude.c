@@ -103,19 +103,37 @@ static void multiply(zero_context *context, const zr_linear *linear, const zr_pr
 
 // ---- factors ----
 
+static zr_magnitude magnitude_of(const zr_linear *linear)
+{
+    return (zr_magnitude){.dtype = linear->dtype,
+                          .out = linear->out,
+                          .rank = linear->low_rank.rank,
+                          .scale = linear->low_rank.scale};
+}
+
+void zr_magnitude_squares(zero_context *context, const zr_linear *linear, float *squares,
+                          void *scratch)
+{
+    const zr_product across = product_across(linear), gram = product_gram(linear);
+    const zr_magnitude how = magnitude_of(linear);
+    const buffers at = buffers_in(linear, scratch);
+    const void *a = zr_tensor_values(context, linear->low_rank.a, 0);
+    zr_weight_square_rows(context, linear, squares, zr_linear_weight_scratch(linear, scratch));
+    multiply(context, linear, &across, a, at.across, scratch);
+    zr_run(context->queue, zr_op_product(&gram, a, a, NULL, at.gram));
+    zr_run(context->queue,
+           zr_op_adapted_squares(&how, at.across, at.gram,
+                                 zr_tensor_values(context, linear->low_rank.b, 0), squares));
+}
+
 static void find_factors(zero_context *context, const zr_linear *linear, const buffers *at,
                          void *scratch)
 {
     const zr_low_rank *of = &linear->low_rank;
-    const zr_product across = product_across(linear), gram = product_gram(linear);
-    const void *a = zr_tensor_values(context, of->a, 0);
-    const zr_magnitude how = {
-        .dtype = linear->dtype, .out = linear->out, .rank = of->rank, .scale = of->scale};
-    zr_weight_square_rows(context, linear, at->squares, zr_linear_weight_scratch(linear, scratch));
-    multiply(context, linear, &across, a, at->across, scratch);
-    zr_run(context->queue, zr_op_product(&gram, a, a, NULL, at->gram));
-    zr_run(context->queue, zr_op_magnitude_factors(&how, at->squares, at->across, at->gram,
-                                                   zr_tensor_values(context, of->b, 0),
+    const zr_magnitude how = magnitude_of(linear);
+    if (!of->of_columns)
+        zr_magnitude_squares(context, linear, at->squares, scratch);
+    zr_run(context->queue, zr_op_magnitude_factors(&how, of->of_columns ? of->squares : at->squares,
                                                    zr_tensor_values(context, of->magnitude, 0),
                                                    at->factors, at->inverse));
 }
@@ -145,8 +163,8 @@ static void begin_dropped(zero_context *context, const zr_linear *linear, const 
     zr_run(context->queue, zr_op_zero(&all, at->sum));
 }
 
-void zr_magnitude_forward(zero_context *context, const zr_linear *linear, const void *x, void *y,
-                          void *scratch)
+void zr_magnitude_forward(zero_context *context, const zr_linear *linear, const void *x,
+                          zero_dtype type, void *y, void *scratch)
 {
     const zr_product product = product_sum(linear, linear->gelu);
     const buffers at = buffers_in(linear, scratch);
@@ -156,7 +174,7 @@ void zr_magnitude_forward(zero_context *context, const zr_linear *linear, const 
     else
         multiply(context, linear, &product, x, at.sum, scratch);
     zr_low_rank_forward(context, linear, x, at.sum, scratch);
-    scale(context, linear, ZERO_F32, linear->dtype, 0, &at, at.sum, at.past,
+    scale(context, linear, ZERO_F32, type, 0, &at, at.sum, at.past,
           zr_tensor_values(context, linear->bias, 0), y);
 }
 
@@ -167,7 +185,8 @@ static void compute_gradient(zero_context *context, const zr_linear *linear, con
 {
     const zr_product product = product_sum(linear, linear->gelu && !drops(linear));
     int add = 0;
-    float *d = zr_tensor_gradient(context, linear->low_rank.magnitude, 0, &add);
+    float *part = linear->low_rank.part_magnitude,
+          *d = part ? part : zr_tensor_gradient(context, linear->low_rank.magnitude, 0, &add);
     if (!d)
         return;
     const void *read = drops(linear) ? zr_low_rank_input(context, linear, x, scratch) : x;
@@ -207,12 +226,12 @@ void zr_magnitude_products(const zr_linear *linear, bool training, zero_unit_siz
 {
     const zr_product across = product_across(linear), gram = product_gram(linear),
                      sum = product_sum(linear, false), rest = product_rest(linear);
-    int times = training ? 2 : 1;
+    int times = training && !linear->low_rank.of_columns ? 2 : 1;
     zr_product_append(sizes, &across, times, true);
     zr_product_append(sizes, &gram, times, true);
     if (training || drops(linear))
         zr_product_append(sizes, &sum, training + drops(linear), true);
-    if (training && drops(linear))
+    if (training && drops(linear) && !linear->flows_elsewhere)
         zr_product_append(sizes, &rest, 1, true);
     if (training) // what the adapter adds to the sum
         zr_low_rank_products(linear, false, sizes);

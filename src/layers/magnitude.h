@@ -12,6 +12,13 @@
 //   ||W_i + s (B A)_i||^2 = ||W_i||^2 + s B_i (2 A W_i + s A A^T B_i)
 //
 // so that no sum of matrices is made. Backward computes c and W x' again.
+//
+// In a slice of a model (model/lm_slices.h) a linear has some rows of W, of which all of this is
+// true; or some columns of W and A, and all of B and m. The squares are then sums over slices, like
+// y and dm; c stands before x' in each slice's part of y, so that the squares are summed first:
+//
+//   squares    slice 0 .. T-1: zr_magnitude_squares     summed, and kept for backward
+//   forward    slice 0 .. T-1: y without b              summed
 #ifndef ZR_LAYERS_MAGNITUDE_H
 #define ZR_LAYERS_MAGNITUDE_H
 
@@ -24,9 +31,12 @@ bool zr_linear_has_magnitude(const struct zr_linear *linear);
 // Returns the bytes of scratch that magnitudes need, a multiple of 64; 0 without them. All others
 // are called only for a linear that has them. scratch: (zr_linear_scratch) bytes.
 size_t zr_magnitude_scratch(const struct zr_linear *linear);
-// y(rows, out), of the linear's type.
+// squares(out) = those of the norms of rows; of a slice's columns, its part of these.
+void zr_magnitude_squares(zero_context *context, const struct zr_linear *linear, float *squares,
+                          void *scratch);
+// y(rows, out), of `type`: the linear's, or fp32.
 void zr_magnitude_forward(zero_context *context, const struct zr_linear *linear, const void *x,
-                          void *y, void *scratch);
+                          zero_dtype type, void *y, void *scratch);
 // Begins backward: computes c, and if `trains` the gradient of m. Returns c dy (rows, out), of
 // which the adapter's gradients are computed as those of a plain one; it lies in the scratch.
 const void *zr_magnitude_backward(zero_context *context, const struct zr_linear *linear,

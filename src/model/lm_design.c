@@ -111,8 +111,9 @@ static void design_adapter(const designing *d, int t, const zero_tensor_row *row
     }
 }
 
-// A vector of the weight's outputs. Its initial values are the norms that rows of such a weight
-// have on average; what loads a weight sets its magnitudes (checkpoint/model_weights.c).
+// A vector of the weight's outputs, cut where these are. Its initial values are the norms that rows
+// of such a weight have on average; what loads a weight sets its magnitudes
+// (checkpoint/model_weights.c).
 static void design_magnitude(const designing *d, int t, const zero_tensor_row *row,
                              zr_lm_design *design)
 {
@@ -121,6 +122,11 @@ static void design_magnitude(const designing *d, int t, const zero_tensor_row *r
     *of = vector_of(row->name, size_of(d->shape, row->out),
                     (float)(design->block[t].desc.init_value * sqrt(in)));
     of->ending = ZR_LORA_MAGNITUDE;
+    if (is_whole(row->out))
+        return;
+    of->desc.tp_axis = 0;
+    of->desc.tp_parts = design->block[t].desc.tp_parts;
+    of->split = design->block[t].split;
 }
 
 static void freeze(zr_unit_tensor *tensors, int count)

@@ -147,12 +147,6 @@ zero_status zr_slices_check(const zr_lm_config *config, const zr_lm_slices *slic
                        "%s is made of tiles (libzero.tiling), %s cuts models into slices: keep one "
                        "of them",
                        c.model, c.option);
-    if (config->lora.magnitudes)
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                       "%s has adapters with magnitudes (dora), %s cuts models into slices, over "
-                       "which the norms of rows are not summed: take data or pipeline ranks, or "
-                       "adapters without dora",
-                       c.model, c.option);
     ZERO_TRY(check_slice_count(&c, error));
     ZERO_TRY(check_blocks(config, &c, error));
     if (zr_slices_here(slices) > ZR_MOST_LOCAL_SLICES)

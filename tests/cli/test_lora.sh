@@ -93,29 +93,49 @@ for stage in 1 3; do
     grep -q '^layers.0/1 .F...|..b.$' out.txt || fail "frozen weights are not drawn as read: $(grep '^layers.0/1' out.txt)"
 done
 
-# The same with magnitudes, which begin as the norms of the base's rows: the first loss is that of adapters without them. Models with
-# magnitudes are not cut into slices.
+# The same with magnitudes, which begin as the norms of the base's rows: the first loss is that of adapters without them.
 LORA=r=3,alpha=5,dora
-SLICES='"train_batch_size": 4, "libzero": {"exact_world": true'
-config plain
-config host "" ", \"zero_optimization\": {\"stage\": 2, $HOST}"
-config fp16 "" ', "fp16": {"enabled": true}'
-config bf16 "" ', "bf16": {"enabled": true}'
-config nvme "" ", \"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": $DISK, \"offload_param\": $DISK}"
-config again "" ', "activation_checkpointing": {"number_checkpoints": 2}'
-config pipe ', "exact_pipeline": true'
 cat >rows <<'ROWS'
+plain --ranks 4 --tensor 2 --stage 3 --sequence-parallel
 plain --ranks 4 --stage 3
-plain --ranks 2 --stage 1
+plain --ranks 4 --tensor 4 --stage 2
+plain --ranks 2 --tensor 2
+pipe --ranks 4 --pipeline 2 --tensor 2 --schedule zb-h1 --sequence-parallel
 pipe --ranks 2 --pipeline 2 --schedule 1f1b
 pipe --ranks 4 --pipeline 2 --schedule zb-h1 --stage 1
 host --ranks 2
-fp16 --ranks 4 --stage 3
-bf16 --ranks 2 --pipeline 2 --schedule zb-h1
-nvme --ranks 2
+fp16 --ranks 2 --tensor 2
+bf16 --ranks 4 --tensor 2 --stage 3
+nvme16 --ranks 4 --tensor 2
 again --ranks 2 --stage 3
+shares --ranks 4 --tensor 2
 ROWS
 compare_rows " with magnitudes"
+LORA=r=3,dora,dropout=0.2
+for options in "--ranks 1" "--ranks 4 --tensor 4 --sequence-parallel --stage 1"; do
+    # shellcheck disable=SC2086 # words
+    run other plain --model gpt --steps 4 $options
+    if [ -e one ]; then same one other "magnitudes and dropout on $options"; else mv other one; fi
+done
+rm -r one other
+# Without a promise of bits a cut model's losses are those of the whole one, all but for rounding; every byte held is planned.
+echo '{"optimizer": {"type": "AdamW", "params": {"lr": 0.01}}, "train_batch_size": 2}' >free.json
+LORA=r=3,dora
+for options in "--ranks 1" "--ranks 2 --tensor 2 --stage 3"; do
+    # shellcheck disable=SC2086 # words
+    run other free --model llama --steps 20 $options
+    [ -e one ] || { mv other one; continue; }
+    python3 - <<'PY' || fail "magnitudes in slices: $(cat err.txt)"
+import json
+one, other = [[json.loads(line) for line in open(f"{name}/metrics.jsonl")] for name in ("one", "other")]
+losses = [(a["loss"], b["loss"]) for a, b in zip(one, other) if "loss" in a]
+assert len(losses) == 20 and losses[-1][0] < losses[0][0], losses
+assert all(abs(a / b - 1) < 1e-6 for a, b in losses), losses
+held = [of for step in other for of in step.get("mem", {}).values() if isinstance(of, dict)]
+assert held and all(of["held"] == of["planned"] for of in held), held
+PY
+done
+rm -r one other
 # norms NAME BASE: compares the magnitudes that a run with a rate of 0 leaves with the norms of the base's rows.
 norms() {
     python3 - "$1" "$2" <<'PY'
@@ -142,28 +162,26 @@ PY
 }
 first() { of "$1" | sed -n 1p | cut -d, -f 2; } # the first loss
 close() { python3 -c 'import sys; a, b = map(float, sys.argv[1:]); sys.exit(abs(a / b - 1) > 1e-6)' "$1" "$2"; }
-expect 0 "$ZERO" train --new llama:layers=2,heads=4,kv_heads=2,width=64,inner=128,context=32,tied=0,vocab=257 --data "$TEXT" --threads 1 --quiet --steps 5 \
+expect 0 "$ZERO" train --new llama:layers=2,heads=4,kv_heads=2,width=128,inner=128,context=32,tied=0,vocab=257 --data "$TEXT" --threads 1 --quiet --steps 5 \
     --lr 0.01 --out wide
 echo '{"optimizer": {"type": "AdamW", "params": {"lr": 0}}, "train_batch_size": 2}' >still.json
-for base in llama gpt "wide --base nf4" "wide --base int8"; do
+for base in llama gpt "gpt --tensor 2" "wide --base nf4 --tensor 2" "wide --base int8" "wide --base int8 --tensor 2"; do
     for LORA in r=3 r=3,dora,dropout=0.2; do
         # shellcheck disable=SC2086 # words
         run "first-$LORA" still --model $base --ranks 2 --stage 3 --steps 1
     done
     close "$(first first-r=3)" "$(first first-r=3,dora,dropout=0.2)" || fail "magnitudes of $base do not begin as norms"
-    case $base in *--base*) ;; *) norms first-r=3,dora,dropout=0.2 "$base/model/model.safetensors" || fail "the magnitudes of $base" ;; esac
+    case $base in *--base*) ;; *) norms first-r=3,dora,dropout=0.2 "${base%% *}/model/model.safetensors" || fail "the magnitudes of $base" ;; esac
     rm -r first-*
 done
-going=("$ZERO" train --data "$TEXT" --threads 1 --quiet --model llama --lora r=3,dora --micro-batch 1 --config still.json)
-refused 78 'has adapters with magnitudes (dora), ' "${going[@]}" --ranks 2 --tensor 2 --steps 1 --out none
 echo '{"libzero": {"tiling": {"mlp": 2}}}' >tiles.json
 refused 78 'which adapters with magnitudes (dora) cannot adapt' "$ZERO" train --data "$TEXT" --threads 1 --quiet --model llama --lora r=3,dora --config tiles.json --steps 1 --out none
-# Merged, it is what it was with its adapter; a checkpoint goes on as if nothing had been.
-echo '{"optimizer": {"type": "AdamW", "params": {"lr": 0.01}}}' >rate.json
+# Merged, it is what it was with its adapter; a checkpoint goes on as if nothing had been, also on other tensor ranks.
+echo '{"optimizer": {"type": "AdamW", "params": {"lr": 0.01}}, "libzero": {"exact_tensor": 4}}' >rate.json
 going=("$ZERO" train --data "$TEXT" --config rate.json --threads 1 --quiet --micro-batch 1 --keep 0 --model llama)
 LORA=r=3,dora,dropout=0.1
-expect 0 "${going[@]}" --lora $LORA --save-every 2 --steps 4 --out part
-expect 0 "${going[@]}" --lora $LORA --save-every 2 --steps 6 --out part --resume
+expect 0 "${going[@]}" --lora $LORA --save-every 2 --steps 4 --out part --ranks 2 --tensor 2
+expect 0 "${going[@]}" --lora $LORA --save-every 2 --steps 6 --out part --resume --ranks 4 --tensor 4 --stage 3 --sequence-parallel
 expect 0 "${going[@]}" --lora $LORA --save-every 3 --steps 6 --out parts
 cmp part/adapter/adapter_model.safetensors parts/adapter/adapter_model.safetensors || fail "4 steps and 2 more are not 6 with magnitudes"
 refused 78 'is of a training with the adapters r=3,alpha=6,targets=all-linear,dropout=0.1,dora, this one has r=3' "${going[@]}" --lora r=3,dropout=0.1 --steps 7 --out part --resume
@@ -171,8 +189,12 @@ expect 0 "$ZERO" verify part
 expect 0 "$ZERO" convert --from llama --adapter part --to merged
 loss() { "$ZERO" eval --data "$TEXT" --threads 1 "$@" 2>&1 | sed -n 's/.*loss \([0-9.]*\).*/\1/p' | head -n 1; }
 apart=$(loss --model llama --adapter part) merged=$(loss --model merged) base=$(loss --model llama)
+cut=$(loss --model llama --adapter part --ranks 2 --tensor 2)
 # Other sums in another order: their last digit is the processor's.
-near "$apart" "$merged" 2e-7 && ! near "$apart" "$base" 1e-4 || fail "with its adapter: $apart, merged: $merged, without: $base"
+near "$apart" "$merged" 2e-7 && near "$apart" "$cut" 2e-7 && ! near "$apart" "$base" 1e-4 ||
+    fail "with its adapter: $apart, in slices: $cut, merged: $merged, without: $base"
+said() { "$ZERO" generate --threads 1 --model llama --adapter part --prompt "12 times 4" --tokens 12 --temperature 0 "$@" 2>/dev/null | sed 1q; }
+[ -n "$(said)" ] && [ "$(said)" = "$(said --ranks 2 --tensor 2)" ] || fail "generated in slices: $(said --ranks 2 --tensor 2), whole: $(said)"
 
 # A run goes on with its own adapters on its own base, and verify repeats it; anything else is refused, in one sentence.
 echo '{"optimizer": {"type": "AdamW", "params": {"lr": 0.01}}}' >rate.json # one rate, however long the run

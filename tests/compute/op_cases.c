@@ -360,6 +360,8 @@ static const char norm_forward_text[] =
 static const char product_text[] = "r a, r b, ra operand, w d";
 static const char quantised_text[] = "r a, r b, r scales, ra operand, w d";
 static const char squares_text[] = "r weight, r scales, w squares";
+static const char adapted_text[] = "r across, ra gram, r b, rw squares";
+static const char factors_text[] = "r squares, r magnitude, w factors, w inverse";
 static const char columns_text[] = "ra factors, r x, r past, ra bias, w out";
 static const char backward_text[] =
     "r qkv, r out, ra lse, r dout, w dqkv, wa d_shared, ra starts, ra values, scratch";
@@ -387,10 +389,10 @@ const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS] = {
         {CASE(op_case_weight_squares, element, squares_text, HALF *ELEMS + WORD * ROWS, 0),
          CASE(op_case_column_squares, element, squares_text, WORD *(ELEMS + WIDTH), 0),
          CASE(op_case_squares_of_codes, element, squares_text, ELEMS / 2 + 2 * WORD * ROWS, 0)},
-    [ZR_OP_magnitude_factors] = {CASE(op_case_magnitude_factors, element,
-                                      "r squares, r across, ra gram, r b, r magnitude, w factors, "
-                                      "w inverse",
-                                      2 * WORD * ELEMS + 4 * WORD * WIDTH, 0)},
+    [ZR_OP_adapted_squares] = {CASE(op_case_adapted_squares, element, adapted_text,
+                                    2 * WORD * (ELEMS + WIDTH), 0)},
+    [ZR_OP_magnitude_factors] = {CASE(op_case_magnitude_factors, element, factors_text,
+                                      (3 * WORD + HALF) * WIDTH, 0)},
     [ZR_OP_scale_columns] = {CASE(op_case_scale_columns, element, columns_text, 2 * HALF * ELEMS,
                                   0),
                              CASE(op_case_scale_columns_of_sum, element, columns_text,

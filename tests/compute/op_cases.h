@@ -53,6 +53,7 @@ zr_op op_case_decode_scales(operands *o);
 zr_op op_case_weight_squares(operands *o);
 zr_op op_case_column_squares(operands *o);
 zr_op op_case_squares_of_codes(operands *o);
+zr_op op_case_adapted_squares(operands *o);
 zr_op op_case_magnitude_factors(operands *o);
 zr_op op_case_scale_columns(operands *o);
 zr_op op_case_scale_columns_of_sum(operands *o);

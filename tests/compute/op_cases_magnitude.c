@@ -21,10 +21,16 @@ zr_op op_case_squares_of_codes(operands *o)
     return zr_op_weight_squares(&s, o->a, o->b, o->d);
 }
 
-zr_op op_case_magnitude_factors(operands *o)
+zr_op op_case_adapted_squares(operands *o)
 {
     const zr_magnitude s = {.dtype = ZERO_F32, .out = WIDTH, .rank = ROWS, .scale = 0.5f};
-    return zr_op_magnitude_factors(&s, o->a, o->b, o->b + ELEMS, o->c, o->a + WIDTH, o->d, o->e);
+    return zr_op_adapted_squares(&s, o->b, o->b + ELEMS, o->c, o->d);
+}
+
+zr_op op_case_magnitude_factors(operands *o)
+{
+    const zr_magnitude s = {.dtype = ZERO_BF16, .out = WIDTH, .rank = ROWS, .scale = 0.5f};
+    return zr_op_magnitude_factors(&s, o->a, o->b, o->d, o->e);
 }
 
 zr_op op_case_scale_columns(operands *o)

@@ -91,11 +91,12 @@ static void check_factors(zr_queue *queue, zr_queue *single, zr_queue *ref)
                  *m = array_random(of.dtype, of.out, 5, 2);
             for (int64_t o = 0; o < of.out; o++)
                 sums[o] += 3;
-            const zr_op op =
-                zr_op_magnitude_factors(&of, sums, across, gram, b, m, factors, inverse);
+            const zr_op op = zr_op_magnitude_factors(&of, sums, m, factors, inverse);
+            compare(queue, single, ref, "adapted squares",
+                    zr_op_adapted_squares(&of, across, gram, b, sums), ZERO_F32, sums, of.out,
+                    1e-6);
             compare(queue, single, ref, "factors", op, ZERO_F32, factors, of.out, 1e-6);
             compare(queue, single, ref, "inverse", op, ZERO_F32, inverse, of.out, 1e-6);
-            memset(b, 0, (size_t)(of.out * of.rank) * zero_dtype_bytes(of.dtype));
             memset(sums, 0, (size_t)of.out * sizeof *sums); // rows of zeros
             zr_run(queue, op);
             for (int64_t o = 0; o < of.out; o++)

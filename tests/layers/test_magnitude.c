@@ -1,7 +1,9 @@
 // A linear whose adapter has magnitudes, compared with the formulas of model/lora.h in double,
 // which form W + s B A and its norms: forward, and all gradients of a whole and of a split
-// backward; with and without dropout and gelu, weights lying either way.
+// backward; with and without dropout and gelu, weights lying either way. And one that has a slice's
+// columns of a weight, whose norms other slices have a part of.
 #include "layers/linear.h"
+#include "layers/magnitude.h"
 #include "model/unit.h"
 
 #include <math.h>
@@ -23,6 +25,8 @@ typedef struct bench { // a linear of one unit, whose flat parameters have a ten
     zr_tensor_handle handles[TENSORS];
     _Alignas(64) char of_products[1 << 20];
     zr_step_values step;
+    float squares[OUT]; // of the norms that other slices have a part of
+    double of_all;      // the factor of these norms, compared with those of this slice alone
     zr_linear linear;
     zero_context context;
     void *scratch;
@@ -71,6 +75,7 @@ static bench *bench_new(const char *backend, bool outputs_first, bool gelu, floa
     fill(b->x, ROWS * IN, 10, 1);
     fill(b->dy, ROWS * OUT, 11, 1);
     b->step = (zr_step_values){.seed = 42, .step = 7};
+    b->of_all = 1;
     b->linear = (zr_linear){.gelu = gelu,
                             .outputs_first = outputs_first,
                             .rows = ROWS,
@@ -153,7 +158,7 @@ static double norm_of(const bench *b, int o)
     double sum = 0;
     for (int i = 0; i < IN; i++)
         sum += pow(weight_at(b, o, i) + delta_at(b, o, i), 2);
-    return sqrt(sum);
+    return sqrt(sum) * b->of_all;
 }
 
 // Adds what one element of y, and of its gradient, says.
@@ -174,7 +179,9 @@ static void add_element(const bench *b, const read_values *x, int r, int o, doub
             w->db[o * RANK + k] += SCALE * c * dy * b->values[A][k * IN + i] * x->dropped[at];
         }
     }
-    w->y[r * OUT + o] = whole + (c - 1) * dropped + c * low + b->values[BIAS][o];
+    w->y[r * OUT + o] = whole + (c - 1) * dropped + c * low;
+    if (zr_tensor_exists(b->linear.bias))
+        w->y[r * OUT + o] += b->values[BIAS][o];
     w->dm[o] += dy * (dropped + low) / norm;
 }
 
@@ -237,17 +244,51 @@ static void check_linear(const char *backend, bool gelu, bool outputs_first, flo
     bench_free(b);
 }
 
-static void linears(void **state)
+// As check_linear, of a slice: the sums over slices are twice its own part.
+static void check_columns(const char *backend, bool gelu, bool outputs_first, float dropout)
+{
+    static const zr_tensor_handle none = {.flat_param = -1};
+    float part[OUT];
+    bench *b = bench_new(backend, outputs_first, gelu, dropout);
+    wanted *w = malloc(sizeof *w);
+    assert_non_null(w);
+    b->of_all = sqrt(2);
+    b->linear.bias = &none;
+    b->linear.low_rank.of_columns = true;
+    b->linear.low_rank.squares = b->squares;
+    b->linear.low_rank.part_magnitude = part;
+    compute(b, w);
+    zr_magnitude_squares(&b->context, &b->linear, b->squares, b->scratch);
+    for (int o = 0; o < OUT; o++)
+        b->squares[o] *= 2;
+    zr_linear_forward_sum(&b->context, &b->linear, b->x, b->y, b->scratch);
+    check("y of columns", b->y, w->y, ROWS * OUT);
+    run(b, ZR_BACKWARD_WHOLE);
+    assert_true(b->gradients[MAGNITUDE][0] == 0); // it is not whole
+    memcpy(b->gradients[MAGNITUDE], part, sizeof part);
+    check_gradients(b, w);
+    free(w);
+    bench_free(b);
+}
+
+typedef void (*linear_check)(const char *backend, bool gelu, bool outputs_first, float dropout);
+
+static void each_linear(linear_check check_one)
 {
     for (int ref = 0; ref < 2; ref++)
         for (int gelu = 0; gelu < 2; gelu++)
             for (int first = 0; first + gelu < 2; first++)
                 for (int drops = 0; drops < 2; drops++)
-                    check_linear(ref ? "ref" : "cpu", gelu, first, drops ? 0.3f : 0);
+                    check_one(ref ? "ref" : "cpu", gelu, first, drops ? 0.3f : 0);
 }
+
+static void linears(void **state) { each_linear(check_linear); }
+
+static void slices_of_columns(void **state) { each_linear(check_columns); }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(linears)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(linears),
+                                       cmocka_unit_test(slices_of_columns)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,11 +102,15 @@ static void check(const char *what, harness *net)
 }
 
 // Adds adapters to all linears, or to some.
+static void adapt_as(zr_lm_config *config, const char *text)
+{
+    assert_int_equal(zr_lora_parse(text, "adapters", config, &config->lora, NULL), ZERO_OK);
+}
+
 static void adapt(zr_lm_config *config, bool some)
 {
     const char *names = config->kind == ZR_LM_GPT2 ? "r=4,targets=c_attn" : "r=4,targets=k_proj";
-    assert_int_equal(zr_lora_parse(some ? names : "r=4", "adapters", config, &config->lora, NULL),
-                     ZERO_OK);
+    adapt_as(config, some ? names : "r=4");
 }
 
 static zr_lm_config config_of(bool gpt2)
@@ -174,7 +178,7 @@ static void with_magnitudes(void **state)
         zr_lm_config config = config_of(which % 2);
         const char *text = which & 2 ? "r=4,dora,dropout=0.2" : "r=4,dora";
         harness net;
-        assert_int_equal(zr_lora_parse(text, "adapters", &config, &config.lora, NULL), ZERO_OK);
+        adapt_as(&config, text);
         harness_create_of(&net, &config, zr_backends()[0], shape);
         check(text, &net);
     }
@@ -191,13 +195,13 @@ static zero_status exchange_nothing(const struct zr_exchanger *self, const zero_
 // the gradient of what they read. Here nothing is exchanged, so that values mean nothing.
 static void cut(void **state)
 {
-    for (int which = 0; which < 4; which++)
+    static const char *const texts[] = {NULL, "r=4", "r=4,dora", "r=4,dora,dropout=0.2"};
+    for (int which = 0; which < 2 * ZR_COUNT(texts); which++)
         for (int count = 2; count <= 8; count *= 2)
             for (int ranks = 1; ranks <= count; ranks *= 2)
                 for (int rank = 0; rank < ranks; rank++) {
                     zr_lm_config config = config_of(which % 2);
-                    if (which >= 2)
-                        adapt(&config, false);
+                    adapt_as(&config, texts[which / 2]);
                     const zr_lm_slices slices = {.count = count, .ranks = ranks, .rank = rank};
                     static float window[1 << 16];
                     const struct zr_exchanger exchanger = {.rank = rank,

@@ -340,6 +340,10 @@ static void each_kind(void **state)
                                    {LLAMA, "r=3,alpha=2,rslora"},
                                    {TIED, "r=2,targets=k_proj+down_proj"},
                                    {NEOX, "r=3"},
+                                   {GPT2, "r=3,alpha=2,dora"},
+                                   {LLAMA, "r=3,alpha=2,dora", .documents = true},
+                                   {TIED, "r=2,targets=k_proj+o_proj,dora"},
+                                   {NEOX, "r=3,dora"},
                                    {LLAMA, NULL, "dpo,beta=0.5,smoothing=0.1", true},
                                    {NEOX, NULL, "kto,desirable=2", true}};
     for (int i = 0; i < ZR_COUNT(all); i++)
@@ -349,17 +353,20 @@ static void each_kind(void **state)
 static void dropout_of_adapters(void **state)
 {
     // Masks depend on the number of slices, not on that of ranks.
+    static const char *const texts[] = {"r=3,dropout=0.3", "r=3,dropout=0.3,dora"};
     static result one, other;
-    zr_lm_slices slices = {.count = 4, .ranks = 1, .exact = true};
-    zr_lm_config config = config_of(LLAMA, 0);
-    zr_lora_parse("r=3,dropout=0.3", "", &config, &config.lora, NULL);
-    const zero_shape shape = {.batch = 2, .seq = 7};
-    run_cut(&config, zr_backends()[0], shape, &slices, &one);
-    slices = (zr_lm_slices){.count = 4, .ranks = 4, .exact = true, .by_rows = true};
-    run_cut(&config, zr_backends()[0], shape, &slices, &other);
-    same("dropout of adapters", &one, &other);
-    free_result(&other);
-    free_result(&one);
+    for (int i = 0; i < ZR_COUNT(texts); i++) {
+        zr_lm_slices slices = {.count = 4, .ranks = 1, .exact = true};
+        zr_lm_config config = config_of(LLAMA, 0);
+        zr_lora_parse(texts[i], "", &config, &config.lora, NULL);
+        const zero_shape shape = {.batch = 2, .seq = 7};
+        run_cut(&config, zr_backends()[0], shape, &slices, &one);
+        slices = (zr_lm_slices){.count = 4, .ranks = 4, .exact = true, .by_rows = true};
+        run_cut(&config, zr_backends()[0], shape, &slices, &other);
+        same(texts[i], &one, &other);
+        free_result(&other);
+        free_result(&one);
+    }
 }
 
 // A head of two chunks: the second adds to the gradient that the first has written.

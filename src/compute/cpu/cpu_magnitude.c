@@ -85,19 +85,19 @@ void ZR_CPU_TABLE(zr_cpu_weight_squares)(zr_queue *queue, const zr_weight_rows *
 
 // ---- factors ----
 
-typedef struct factors_job {
-    const zr_magnitude *of;
-    const float *squares, *across, *gram;
-    const void *b, *magnitude;
-    float *factors, *inverse;
-} factors_job;
-
 INLINE float element(zero_dtype type, const void *array, int64_t i)
 {
     return vf_get_as(type, array, i, 1)[0];
 }
 
-INLINE void find_factor(zero_dtype type, const factors_job *job, int64_t i)
+typedef struct adapted_job {
+    const zr_magnitude *of;
+    const float *across, *gram;
+    const void *b;
+    float *squares;
+} adapted_job;
+
+INLINE void adapt_square(zero_dtype type, const adapted_job *job, int64_t i)
 {
     int64_t rank = job->of->rank;
     float s = job->of->scale, sum = 0;
@@ -109,26 +109,47 @@ INLINE void find_factor(zero_dtype type, const factors_job *job, int64_t i)
         sum += element(type, job->b, i * rank + k) *
                (2 * job->across[k * job->of->out + i] + s * vf_sum(of_gram));
     }
-    sum = job->squares[i] + s * sum;
-    float by = sum > 0 ? 1 / sqrtf(sum) : 0;
-    job->inverse[i] = by;
-    job->factors[i] = by * element(type, job->magnitude, i);
+    job->squares[i] = job->squares[i] + s * sum;
 }
+
+static void adapt_squares(const void *job_, int64_t first, int64_t last, int worker)
+{
+    const adapted_job *job = job_;
+    for (int64_t i = first; i < last; i++)
+        WITH_TYPE(T, job->of->dtype, adapt_square(T, job, i));
+}
+
+void ZR_CPU_TABLE(zr_cpu_adapted_squares)(zr_queue *queue, const zr_magnitude *of,
+                                          const float *across, const float *gram, const void *b,
+                                          float *squares)
+{
+    const adapted_job job = {of, across, gram, b, squares};
+    zr_cpu_for(queue, of->out, worth(of->rank * of->rank), adapt_squares, &job);
+}
+
+typedef struct factors_job {
+    const zr_magnitude *of;
+    const float *squares;
+    const void *magnitude;
+    float *factors, *inverse;
+} factors_job;
 
 static void find_factors(const void *job_, int64_t first, int64_t last, int worker)
 {
     const factors_job *job = job_;
-    for (int64_t i = first; i < last; i++)
-        WITH_TYPE(T, job->of->dtype, find_factor(T, job, i));
+    for (int64_t i = first; i < last; i++) {
+        float square = job->squares[i], by = square > 0 ? 1 / sqrtf(square) : 0;
+        job->inverse[i] = by;
+        WITH_TYPE(T, job->of->dtype, job->factors[i] = by * element(T, job->magnitude, i));
+    }
 }
 
 void ZR_CPU_TABLE(zr_cpu_magnitude_factors)(zr_queue *queue, const zr_magnitude *of,
-                                            const float *squares, const float *across,
-                                            const float *gram, const void *b, const void *magnitude,
+                                            const float *squares, const void *magnitude,
                                             float *factors, float *inverse)
 {
-    const factors_job job = {of, squares, across, gram, b, magnitude, factors, inverse};
-    zr_cpu_for(queue, of->out, worth(of->rank * of->rank), find_factors, &job);
+    const factors_job job = {of, squares, magnitude, factors, inverse};
+    zr_cpu_for(queue, of->out, worth(1), find_factors, &job);
 }
 
 // ---- columns ----

@@ -30,9 +30,8 @@ void zr_ref_weight_squares(zr_queue *queue, const zr_weight_rows *of, const void
     }
 }
 
-void zr_ref_magnitude_factors(zr_queue *queue, const zr_magnitude *of, const float *squares,
-                              const float *across, const float *gram, const void *b,
-                              const void *magnitude, float *factors, float *inverse)
+void zr_ref_adapted_squares(zr_queue *queue, const zr_magnitude *of, const float *across,
+                            const float *gram, const void *b, float *squares)
 {
     for (int64_t i = 0; i < of->out; i++) {
         double sum = squares[i], s = of->scale;
@@ -42,7 +41,15 @@ void zr_ref_magnitude_factors(zr_queue *queue, const zr_magnitude *of, const flo
                 twice += s * gram[k * of->rank + l] * ref_get(of->dtype, b, i * of->rank + l);
             sum += s * twice * ref_get(of->dtype, b, i * of->rank + k);
         }
-        double by = sum > 0 ? 1 / sqrt(sum) : 0;
+        squares[i] = (float)sum;
+    }
+}
+
+void zr_ref_magnitude_factors(zr_queue *queue, const zr_magnitude *of, const float *squares,
+                              const void *magnitude, float *factors, float *inverse)
+{
+    for (int64_t i = 0; i < of->out; i++) {
+        double by = squares[i] > 0 ? 1 / sqrt((double)squares[i]) : 0;
         inverse[i] = (float)by;
         factors[i] = (float)(by * ref_get(of->dtype, magnitude, i));
     }
