@@ -1,6 +1,6 @@
 // zero generate --chat without prompts: a conversation. Each line of standard input is a message,
-// and is answered; /reset begins another conversation; the end of the input ends it. With --json each
-// answer is a line of JSON.
+// and is answered; /reset begins another conversation; the end of the input ends it. With --json
+// each answer is a line of JSON.
 #define _GNU_SOURCE // getline
 #include "answer.h"
 #include "commands.h"

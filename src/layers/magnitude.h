@@ -13,8 +13,8 @@
 //
 // so that no sum of matrices is made. Backward computes c and W x' again.
 //
-// In a slice of a model (model/lm_slices.h) a linear has some rows of W, of which all of this is
-// true; or some columns of W and A, and all of B and m. The squares are then sums over slices, like
+// In a slice of a model (model/lm_slices.h) a linear has some rows of W, and all of this is true of
+// them; or some columns of W and A, and all of B and m. The squares are then sums over slices, like
 // y and dm; c stands before x' in each slice's part of y, so that the squares are summed first:
 //
 //   squares    slice 0 .. T-1: zr_magnitude_squares     summed, and kept for backward
