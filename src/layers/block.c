@@ -441,12 +441,14 @@ void zr_block_decode_exchanges(const zero_unit *unit, int64_t rows, zero_unit_si
     const zr_lm_unit *hyper = zr_lm_unit_at(unit);
     const zr_division stream = zr_division_of(hyper, rows, true);
     zr_block block;
-    for (int half = 0; half < ZERO_BLOCK_HALVES && !hyper->config.lora.magnitudes; half++)
-        zr_list_reduce(out, &stream, false);
-    if (!hyper->config.lora.magnitudes) // of each token: a layout would be a part of its time
+    if (hyper->config.lora.magnitudes) {
+        lay_out_decode(unit, &limits, NULL, &block);
+        list_forward_exchanges(&block, out);
         return;
-    lay_out_decode(unit, &limits, NULL, &block);
-    list_forward_exchanges(&block, out);
+    }
+    // The same without them: each token lists its exchanges, and a layout would take long.
+    for (int half = 0; half < ZERO_BLOCK_HALVES; half++)
+        zr_list_reduce(out, &stream, false);
 }
 
 zero_status zr_block_decode(zero_context *context, const zr_decode_cache *cache,

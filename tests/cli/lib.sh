@@ -19,7 +19,7 @@ if mpirun --version 2>/dev/null | grep -q "Open MPI"; then MPIRUN+=(--allow-run-
 fail() { echo "FAIL: $*" >&2; exit 1; }
 
 # near A B C: A and B are at most C apart. What is computed in two ways differs in its last digits, and in which is the processor's.
-near() { python3 -c "import sys; a, b, c = map(float, sys.argv[1:]); sys.exit(abs(a - b) > c)" "$@"; }
+near() { python3 -c "import sys; a, b, c = map(float, sys.argv[1:]); sys.exit(not abs(a - b) <= c)" "$@"; }
 
 # A sum over the bytes of this test's name, by which a third of the tests is chosen (as in tests/sanitizers.h).
 name_sum() { basename "$0" | tr -d '\n' | od -An -v -tu1 | awk '{ for (i = 1; i <= NF; i++) sum += $i } END { print sum }'; }

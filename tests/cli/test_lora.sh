@@ -161,7 +161,7 @@ assert checked in (12, 21), checked # of 3 layers
 PY
 }
 first() { of "$1" | sed -n 1p | cut -d, -f 2; } # the first loss
-close() { python3 -c 'import sys; a, b = map(float, sys.argv[1:]); sys.exit(abs(a / b - 1) > 1e-6)' "$1" "$2"; }
+close() { python3 -c 'import sys; a, b = map(float, sys.argv[1:]); sys.exit(not abs(a / b - 1) <= 1e-6)' "$1" "$2"; }
 expect 0 "$ZERO" train --new llama:layers=2,heads=4,kv_heads=2,width=128,inner=128,context=32,tied=0,vocab=257 --data "$TEXT" --threads 1 --quiet --steps 5 \
     --lr 0.01 --out wide
 echo '{"optimizer": {"type": "AdamW", "params": {"lr": 0}}, "train_batch_size": 2}' >still.json
