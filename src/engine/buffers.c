@@ -59,7 +59,8 @@ void zr_for_parts(const zr_flat_param *flat_param, zr_span span, zr_part_fn take
 zr_store *zr_vector_store(zero_engine *engine, int flat_param, zr_vector vector)
 {
     const zr_flat_param *p = &engine->plan->flat_params[flat_param];
-    zero_tier tier = vector == ZR_VECTOR_PARAMETERS ? p->parameter_tier : p->state_tier;
+    zero_tier tier = vector == ZR_VECTOR_PARAMETERS ? p->parameter_tier
+                                                    : zr_vector_tier(p->state_tier, vector);
     return &engine->stores[zr_store_of_vector(tier, vector)];
 }
 
@@ -75,17 +76,21 @@ zr_range zr_vector_range(const zero_engine *engine, int flat_param, zr_vector ve
                          int64_t count)
 {
     const zr_flat_param *p = &engine->plan->flat_params[flat_param];
+    const zr_settings *settings = &engine->plan->settings;
     int64_t size = (int64_t)zero_dtype_bytes(zr_vector_dtype(engine, flat_param, vector));
     if (vector == ZR_VECTOR_PARAMETERS) {
         int64_t copy = engine->versions.copy * engine->plan->shard_bytes[p->parameter_tier];
         return (zr_range){copy + p->shard_first + first * size, count * size};
     }
     if (vector == ZR_VECTOR_GRADIENT)
-        first += engine->versions.sum_copy * zr_accumulators(&engine->plan->settings) *
+        first += engine->versions.sum_copy * zr_accumulators(settings) *
                  between_accumulators(engine, p);
     if (vector == ZR_VECTOR_GRADIENT && p->state_tier != ZERO_TIER_nvme)
         return (zr_range){p->accumulator_first + first * size, count * size};
-    return (zr_range){(p->state_first + first) * size, count * size};
+    if (vector == ZR_VECTOR_GRADIENT)
+        return (zr_range){(p->state_first + first) * size, count * size};
+    return (zr_range){zr_vector_bytes(settings, vector, p->state_first + first),
+                      zr_vector_bytes(settings, vector, count)};
 }
 
 zr_range zr_accumulator_range(const zero_engine *engine, int flat_param, int slot)
@@ -98,9 +103,13 @@ zr_range zr_accumulator_range(const zero_engine *engine, int flat_param, int slo
 zero_dtype zr_vector_dtype(const zero_engine *engine, int flat_param, zr_vector vector)
 {
     const zr_flat_param *p = &engine->plan->flat_params[flat_param];
-    return vector == ZR_VECTOR_PARAMETERS ? p->dtype
-           : vector == ZR_VECTOR_GRADIENT ? p->accumulator_dtype
-                                          : ZERO_F32;
+    switch (vector) {
+    case ZR_VECTOR_PARAMETERS: return p->dtype;
+    case ZR_VECTOR_GRADIENT: return p->accumulator_dtype;
+    case ZR_VECTOR_STATE0:
+    case ZR_VECTOR_STATE1: return engine->plan->settings.precision.moments;
+    default: return ZERO_F32;
+    }
 }
 
 void *zr_vector_at(const zero_engine *engine, int flat_param, zr_vector vector, int64_t first)

@@ -103,8 +103,8 @@ static void *shard_slice_vector(const zero_engine *engine, int g, const zr_shard
         return NULL;
     if (is_on_nvme(group, vector))
         return zr_staging_buffer_at(engine, g % engine->plan->staging_buffer.count, vector) +
-               (flat_param->state_first + slice->first - group->first) *
-                   zr_vector_size(engine->plan, vector);
+               zr_vector_bytes(&engine->plan->settings, vector,
+                               flat_param->state_first + slice->first - group->first);
     if (vector ==
         ZR_VECTOR_PARAMETERS) // whose own shard may begin inside of what this rank updates
         return advance_unless_null(zr_own_parameters(engine, slice->flat_param), flat_param->dtype,

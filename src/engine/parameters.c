@@ -72,7 +72,8 @@ static zero_status broadcast_states(zero_engine *engine, zr_vector first, zr_vec
         for (zr_vector v = first; v <= last; v++)
             for (int r = 0; r < data->size && whole && zr_engine_has_state(engine, p, v); r++)
                 ZERO_TRY(zr_comm_broadcast(data, zr_vector_at(engine, p, v, r * shard),
-                                           shard * (int64_t)sizeof(float), r, error));
+                                           zr_vector_bytes(&engine->plan->settings, v, shard), r,
+                                           error));
     }
     return ZERO_OK;
 }
@@ -175,7 +176,7 @@ zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
 zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error)
 {
     ZERO_TRY(zr_step_end_waits(
-        engine, broadcast_states(engine, ZR_VECTOR_STATE0, ZR_VECTOR_STATE1, error), error));
+        engine, broadcast_states(engine, ZR_VECTOR_STATE0, ZR_VECTOR_AVERAGE, error), error));
     engine->update.states_written = true;
     return zr_engine_parameters_changed(engine, error);
 }

@@ -2,8 +2,8 @@
 // in each vector.
 //
 // A flat parameter is cut into N equal shards of a multiple of ZR_CHUNK elements (twice that, if
-// they are bytes); rank r owns shard r of every flat parameter. Tensors start at multiples of
-// ZR_TENSOR_ALIGN elements:
+// they or the states of an optimizer are bytes); rank r owns shard r of every flat parameter.
+// Tensors start at multiples of ZR_TENSOR_ALIGN elements:
 //
 //   flat parameter   [ tensor 0 |gap| tensor 1 |gap| ...            | padding ]
 //                    [     shard 0      |     shard 1      |     shard 2      ]
@@ -22,12 +22,13 @@
 #ifndef ZR_PLAN_FLAT_PARAMS_H
 #define ZR_PLAN_FLAT_PARAMS_H
 
+#include "base/quantised.h"
 #include "plan/instruction.h"
 #include <zero/memory.h>
 #include <zero/model.h>
 
 #define ZR_CHUNK 2048      // elements
-#define ZR_TENSOR_ALIGN 64 // elements
+#define ZR_TENSOR_ALIGN 64 // elements; those of a block, where optimizer states are in 8 bits
 
 typedef struct zr_plan_tensor {
     const zero_tensor_desc *desc;
@@ -87,16 +88,24 @@ typedef struct zr_flat_param {
 } zr_flat_param;
 
 // Returns the elements that make a chunk: shards and their slices are multiples of it. It has 4,096
-// bytes or more, in which devices read and write.
-static inline int64_t zr_chunk_elems(zero_class kind)
+// bytes or more, in which devices read and write. moments: the type of optimizer states.
+static inline int64_t zr_chunk_elems(zero_class kind, zero_dtype moments)
 {
-    return kind == ZERO_CODES ? 2 * ZR_CHUNK : ZR_CHUNK;
+    bool bytes = kind == ZERO_CODES || (kind == ZERO_TRAINABLE && moments == ZERO_U8);
+    return bytes ? 2 * ZR_CHUNK : ZR_CHUNK;
 }
 
 // Returns the elements of each of `ranks` shards of `elems` elements.
-static inline int64_t zr_shard_elems(zero_class kind, int64_t elems, int ranks)
+static inline int64_t zr_shard_elems(zero_class kind, zero_dtype moments, int64_t elems, int ranks)
 {
-    return ZR_ROUND_UP((elems + ranks - 1) / ranks, zr_chunk_elems(kind));
+    return ZR_ROUND_UP((elems + ranks - 1) / ranks, zr_chunk_elems(kind, moments));
+}
+
+// Returns the multiple of elements at which tensors start. A block of states in 8 bits
+// (ZR_STATE_BLOCK) has elements of one tensor.
+static inline int64_t zr_tensor_align(zero_dtype moments)
+{
+    return moments == ZERO_U8 ? ZR_STATE_BLOCK : ZR_TENSOR_ALIGN;
 }
 
 // Returns where a whole flat parameter's parameters lie, if they do not come for each visit.

@@ -1,5 +1,6 @@
 // Shard slices, groups and staging buffers of the update, and the bytes that it moves between
 // tiers.
+#include "base/quantised.h"
 #include "plan/plan_parts.h"
 
 #include <assert.h>
@@ -19,23 +20,29 @@ static int64_t group_elem_limit(const zr_plan *plan)
     const zr_tiering *tiering = &plan->settings.tiering;
     bool travels = tiering->optimizer == ZERO_TIER_nvme || tiering->parameters == ZERO_TIER_nvme;
     int64_t limit =
-        travels && (tiering->sub_group <= 0 || tiering->sub_group > ZR_STAGING_BUFFER_ELEMS)
+        (travels || zr_plan_codes_states(plan)) && (tiering->sub_group <= 0 || tiering->sub_group > ZR_STAGING_BUFFER_ELEMS)
             ? ZR_STAGING_BUFFER_ELEMS
             : tiering->sub_group;
     return limit > 0 ? ZR_MAX(limit / ZR_CHUNK * ZR_CHUNK, ZR_CHUNK) : INT64_MAX / 2;
 }
 
+static int64_t chunk_elems(const zr_plan *plan, const zr_flat_param *flat_param)
+{
+    return zr_chunk_elems(flat_param->kind, plan->settings.precision.moments);
+}
+
 static int64_t slice_elem_limit(const zr_plan *plan, const zr_flat_param *flat_param)
 {
-    int64_t chunk = zr_chunk_elems(flat_param->kind);
+    int64_t chunk = chunk_elems(plan, flat_param);
     return ZR_MAX(group_elem_limit(plan) / chunk * chunk, chunk);
 }
 
 // Where each group has one parameter: returns the next chunk after `first` in which a parameter
 // begins, in the shard of any rank, because all ranks have one plan.
-static int64_t next_tensor_begin(const zr_flat_param *flat_param, int64_t range, int64_t first)
+static int64_t next_tensor_begin(const zr_flat_param *flat_param, int64_t chunk, int64_t range,
+                                 int64_t first)
 {
-    int64_t next = range, chunk = zr_chunk_elems(flat_param->kind);
+    int64_t next = range;
     for (int t = 0; t < flat_param->tensor_count; t++) {
         int64_t begin = flat_param->tensors[t].first % range / chunk * chunk;
         next = begin > first ? ZR_MIN(next, begin) : next;
@@ -77,14 +84,16 @@ static void add_shard_slice(zr_plan *plan, int p, int64_t first, int64_t count)
 static void cut_flat_param(zr_plan *plan, int p)
 {
     zr_flat_param *flat_param = &plan->flat_params[p];
-    int64_t range = range_elems(plan, flat_param), limit = slice_elem_limit(plan, flat_param);
+    int64_t range = range_elems(plan, flat_param), limit = slice_elem_limit(plan, flat_param),
+            chunk = chunk_elems(plan, flat_param);
     bool alone = plan->settings.tiering.sub_group == ZR_EACH_PARAMETER;
     flat_param->shard_slice_first = plan->shard_slice_count;
     for (int64_t first = 0, count; first < range; first += count) {
         int64_t room = flat_param->state_first >= 0 && continues_last_group(plan, flat_param)
                            ? limit - plan->groups[plan->group_count - 1].count
                            : limit;
-        count = ZR_MIN((alone ? next_tensor_begin(flat_param, range, first) : range) - first, room);
+        count = ZR_MIN((alone ? next_tensor_begin(flat_param, chunk, range, first) : range) - first,
+                       room);
         add_shard_slice(plan, p, first, count);
     }
     flat_param->shard_slice_count = plan->shard_slice_count - flat_param->shard_slice_first;
@@ -101,31 +110,56 @@ static int64_t most_shard_slices(const zr_plan *plan)
     return most;
 }
 
-bool zr_plan_has_vector(const zr_plan *plan, zr_vector vector)
+bool zr_settings_have_vector(const zr_settings *settings, bool alone, zr_vector vector)
 {
-    const zr_settings *settings = &plan->settings;
+    bool coded = settings->precision.moments == ZERO_U8;
     switch (vector) {
     case ZR_VECTOR_MASTER:
-        return settings->delayed || zr_plan_is_asynchronous(plan) ||
-               zr_precision_has_master(&settings->precision);
+        return settings->delayed || alone || zr_precision_has_master(&settings->precision);
     case ZR_VECTOR_STATE0: return settings->state_vectors > 0;
     case ZR_VECTOR_STATE1: return settings->state_vectors > 1;
+    case ZR_VECTOR_SCALES0: return coded && settings->state_vectors > 0;
+    case ZR_VECTOR_SCALES1: return coded && settings->state_vectors > 1;
+    case ZR_VECTOR_AVERAGE: return settings->average;
     case ZR_VECTOR_DIRECTION: return settings->per_tensor_norms;
     default: return true;
     }
 }
 
-int64_t zr_vector_size(const zr_plan *plan, zr_vector vector)
+bool zr_plan_has_vector(const zr_plan *plan, zr_vector vector)
 {
-    const zr_precision *precision = &plan->settings.precision;
-    return vector == ZR_VECTOR_GRADIENT     ? (int64_t)zero_dtype_bytes(precision->accumulator)
-           : vector == ZR_VECTOR_PARAMETERS ? (int64_t)zero_dtype_bytes(precision->parameters)
-                                            : WORD;
+    return zr_settings_have_vector(&plan->settings, zr_plan_is_asynchronous(plan), vector);
+}
+
+bool zr_plan_codes_states(const zr_plan *plan)
+{
+    return plan->settings.precision.moments == ZERO_U8 && plan->settings.state_vectors > 0;
+}
+
+int64_t zr_vector_bytes(const zr_settings *settings, zr_vector vector, int64_t elems)
+{
+    const zr_precision *precision = &settings->precision;
+    switch (vector) {
+    case ZR_VECTOR_STATE0:
+    case ZR_VECTOR_STATE1: return elems * (int64_t)zero_dtype_bytes(precision->moments);
+    case ZR_VECTOR_SCALES0:
+    case ZR_VECTOR_SCALES1: return elems / ZR_STATE_BLOCK * WORD;
+    case ZR_VECTOR_GRADIENT: return elems * (int64_t)zero_dtype_bytes(precision->accumulator);
+    case ZR_VECTOR_PARAMETERS: return elems * (int64_t)zero_dtype_bytes(precision->parameters);
+    default: return elems * WORD;
+    }
+}
+
+zero_tier zr_vector_tier(zero_tier states, zr_vector vector)
+{
+    bool scales = vector == ZR_VECTOR_SCALES0 || vector == ZR_VECTOR_SCALES1;
+    return scales && states == ZERO_TIER_nvme ? ZERO_TIER_host : states;
 }
 
 zero_tier zr_group_tier(const zr_group *group, zr_vector vector)
 {
-    return vector == ZR_VECTOR_PARAMETERS ? group->parameter_tier : group->state_tier;
+    return vector == ZR_VECTOR_PARAMETERS ? group->parameter_tier
+                                          : zr_vector_tier(group->state_tier, vector);
 }
 
 // Returns the elements that travel at once: those of the shard slice's group, or of a shard slice
@@ -154,7 +188,7 @@ static void size_staging_buffer(zr_plan *plan)
         }
     for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
         staging_buffer->first[v] = travels[v] ? staging_buffer->bytes : -1;
-        staging_buffer->bytes += travels[v] ? staging_buffer->elems * zr_vector_size(plan, v) : 0;
+        staging_buffer->bytes += travels[v] ? zr_vector_bytes(&plan->settings, v, staging_buffer->elems) : 0;
     }
     staging_buffer->count =
         staging_buffer->bytes ? 1 + tiering->read_ahead + tiering->write_behind : 0;
@@ -168,7 +202,9 @@ int zr_plan_walks(const zr_plan *plan, zr_walk_vectors walks[2])
 {
     enum {
         MASTER = 1 << ZR_VECTOR_MASTER,
-        MOMENTS = 1 << ZR_VECTOR_STATE0 | 1 << ZR_VECTOR_STATE1,
+        MOMENTS = 1 << ZR_VECTOR_STATE0 | 1 << ZR_VECTOR_STATE1 | 1 << ZR_VECTOR_SCALES0 |
+                  1 << ZR_VECTOR_SCALES1,
+        AVERAGE = 1 << ZR_VECTOR_AVERAGE,
         DIRECTION = 1 << ZR_VECTOR_DIRECTION,
         GRADIENT = 1 << ZR_VECTOR_GRADIENT,
         PARAMETERS = 1 << ZR_VECTOR_PARAMETERS
@@ -178,14 +214,15 @@ int zr_plan_walks(const zr_plan *plan, zr_walk_vectors walks[2])
     uint32_t weights = zr_plan_has_vector(plan, ZR_VECTOR_MASTER) ? MASTER : PARAMETERS;
     uint32_t written = MASTER | (zr_plan_updates_copies(plan) ? PARAMETERS : 0);
     if (!plan->settings.per_tensor_norms) {
-        walks[0] =
-            (zr_walk_vectors){.reads = weights | MOMENTS | GRADIENT, .writes = MOMENTS | written};
+        walks[0] = (zr_walk_vectors){.reads = weights | MOMENTS | AVERAGE | GRADIENT,
+                                     .writes = MOMENTS | AVERAGE | written};
         walks[1] = zr_copy_walk;
         return plan->settings.delayed ? 2 : 1;
     }
     walks[0] =
         (zr_walk_vectors){.reads = weights | MOMENTS | GRADIENT, .writes = MOMENTS | DIRECTION};
-    walks[1] = (zr_walk_vectors){.reads = weights | DIRECTION, .writes = written};
+    walks[1] = (zr_walk_vectors){.reads = weights | AVERAGE | DIRECTION,
+                                 .writes = AVERAGE | written};
     return 2;
 }
 
@@ -199,7 +236,7 @@ static int64_t moved_vector_bytes(const zr_plan *plan, const zr_group *group, ui
                                   zr_vector vector)
 {
     bool moves = vectors >> vector & 1 && zr_plan_has_vector(plan, vector);
-    return moves ? group->count * zr_vector_size(plan, vector) : 0;
+    return moves ? zr_vector_bytes(&plan->settings, vector, group->count) : 0;
 }
 
 void zr_group_moves(const zr_plan *plan, const zr_group *group, const zr_walk_vectors *vectors,
@@ -221,12 +258,12 @@ void zr_group_moves(const zr_plan *plan, const zr_group *group, const zr_walk_ve
     }
 }
 
-// Returns what the first update does not read of a group: its moments, if they are on NVMe.
+// Returns what the first update does not read of a group: states that are on NVMe.
 static int64_t first_unread(const zr_plan *plan, const zr_group *group,
                             const zr_walk_vectors *vectors)
 {
     int64_t bytes = 0;
-    for (int v = ZR_VECTOR_STATE0; v <= ZR_VECTOR_STATE1; v++)
+    for (int v = ZR_VECTOR_STATE0; v <= ZR_VECTOR_AVERAGE; v++)
         if (zr_group_tier(group, v) == ZERO_TIER_nvme)
             bytes += moved_vector_bytes(plan, group, vectors->reads, v);
     return bytes;

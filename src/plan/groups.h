@@ -10,15 +10,16 @@
 // and several staging buffers make a pipeline: while group i is updated, i+1 is read and i-1 is
 // written (ZeRO-Infinity section 5.2.2).
 //
-//   staging buffer   [ master | state 0 | state 1 | direction | gradient | parameters ]
+//   staging buffer   [ master | state 0 | state 1 | average | direction | gradient | parameters ]
 //
 // A staging buffer has only those vectors that are on NVMe, with staging_buffer.elems elements
-// each.
+// each. The scales of states in 8 bits, one for each block of elements, stay in memory.
 #ifndef ZR_PLAN_GROUPS_H
 #define ZR_PLAN_GROUPS_H
 
 #include <zero/memory.h>
 #include "base/errors.h"
+#include "plan/plan_settings.h"
 
 typedef struct zr_plan zr_plan;
 
@@ -26,6 +27,9 @@ typedef enum zr_vector {
     ZR_VECTOR_MASTER,
     ZR_VECTOR_STATE0,
     ZR_VECTOR_STATE1,
+    ZR_VECTOR_SCALES0, // of state 0 in 8 bits
+    ZR_VECTOR_SCALES1,
+    ZR_VECTOR_AVERAGE, // of the weights
     ZR_VECTOR_DIRECTION,
     ZR_VECTOR_GRADIENT,
     ZR_VECTOR_PARAMETERS,
@@ -95,8 +99,15 @@ bool zr_plan_updates_copies(const zr_plan *plan);
 void zr_group_moves(const zr_plan *plan, const zr_group *group, const zr_walk_vectors *vectors,
                     zr_moved *moved);
 bool zr_plan_has_vector(const zr_plan *plan, zr_vector vector);
-// Returns the bytes of one element of a trained flat parameter.
-int64_t zr_vector_size(const zr_plan *plan, zr_vector vector);
+// Says the same of a plan with these settings. alone: its schedule is asynchronous.
+bool zr_settings_have_vector(const zr_settings *settings, bool alone, zr_vector vector);
+// Says whether optimizer states are codes of 8 bits, with a scale for each block.
+bool zr_plan_codes_states(const zr_plan *plan);
+// Returns the bytes of a vector's part for `elems` elements of trained flat parameters, whole
+// blocks of them where there are blocks.
+int64_t zr_vector_bytes(const zr_settings *settings, zr_vector vector, int64_t elems);
+// Returns where a vector lies of elements whose optimizer states are on `states`.
+zero_tier zr_vector_tier(zero_tier states, zr_vector vector);
 zero_tier zr_group_tier(const zr_group *group, zr_vector vector);
 
 #endif

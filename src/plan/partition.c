@@ -28,10 +28,11 @@ static zero_status lay_tensors(zr_plan *plan, zr_flat_param *flat_param,
     flat_param->tensors = zr_alloc(sizeof *flat_param->tensors * (size_t)desc->tensor_count, error);
     if (!flat_param->tensors)
         return ZERO_ERR_MEMORY;
+    int64_t align = zr_tensor_align(plan->settings.precision.moments);
     for (int t = 0; t < desc->tensor_count; t++) {
         zr_plan_tensor *tensor = &flat_param->tensors[t];
         tensor->desc = &desc->tensors[t];
-        tensor->first = ZR_ROUND_UP(flat_param->elems, ZR_TENSOR_ALIGN);
+        tensor->first = ZR_ROUND_UP(flat_param->elems, align);
         tensor->count = zr_tensor_desc_elements(tensor->desc);
         tensor->decays =
             desc->kind == ZERO_TRAINABLE && (plan->settings.decay_all || tensor->desc->dims >= 2);
@@ -88,7 +89,8 @@ static bool lies_once(const zr_plan *plan, const zr_flat_param *flat_param)
 static void place_flat_param(zr_plan *plan, zr_flat_param *flat_param)
 {
     int64_t ranks = plan->ranks;
-    flat_param->shard = zr_shard_elems(flat_param->kind, flat_param->elems, plan->ranks);
+    flat_param->shard = zr_shard_elems(flat_param->kind, plan->settings.precision.moments,
+                                       flat_param->elems, plan->ranks);
     flat_param->padded = flat_param->shard * ranks;
     flat_param->shared = lies_once(plan, flat_param);
     int64_t *whole_bytes = flat_param->shared ? &plan->frozen_bytes : &plan->full_bytes;

@@ -109,6 +109,7 @@ typedef struct zr_tiering {
 //   accumulation      micro-batches of a rank in a step (K)
 //   state_vectors     of the optimizer: Adam 2, Lion 1, SGD 0 or 1, ...
 //   per_tensor_norms  LAMB
+//   average           an average of the weights is kept beside them
 //   exact_world       micro-batches are summed along one tree, whichever rank computes them
 //                     (plan/accumulators.h)
 //   delayed           an update is made during the step after it (ZeRO-Offload section 5.2):
@@ -130,6 +131,7 @@ typedef struct zr_tiering {
     X(amount, accumulation)                                                                        \
     X(count, state_vectors)                                                                        \
     X(flag, per_tensor_norms)                                                                      \
+    X(flag, average)                                                                               \
     X(flag, exact_world)                                                                           \
     X(flag, delayed)                                                                               \
     X(flag, decay_all)                                                                             \

@@ -34,8 +34,11 @@ static int64_t vector_bytes(const zr_plan *plan, zero_tier tier, zr_vector vecto
         return 0;
     if (vector == ZR_VECTOR_GRADIENT && tier != ZERO_TIER_nvme)
         return plan->accumulator_bytes[tier];
+    int64_t elems = 0; // whose optimizer states are on a tier where this vector is here
+    for (zero_tier states = 0; states < ZERO_TIER_COUNT; states++)
+        elems += zr_vector_tier(states, vector) == tier ? plan->state_elems[states] : 0;
     return (vector == ZR_VECTOR_GRADIENT ? zr_plan_accumulators(plan) : 1) *
-           plan->state_elems[tier] * zr_vector_size(plan, vector);
+           zr_vector_bytes(&plan->settings, vector, elems);
 }
 
 // On NVMe, parameters have a scratch space, and so have activation checkpoints; optimizer states

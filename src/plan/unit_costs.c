@@ -17,11 +17,11 @@ typedef struct counting { // the costs of a model's units
 
 static int64_t padded_elems(const counting *c, const zero_flat_param_desc *flat_param)
 {
-    int64_t elems = 0;
+    zero_dtype moments = c->settings->precision.moments;
+    int64_t elems = 0, align = zr_tensor_align(moments);
     for (int t = 0; t < flat_param->tensor_count; t++)
-        elems =
-            ZR_ROUND_UP(elems, ZR_TENSOR_ALIGN) + zr_tensor_desc_elements(&flat_param->tensors[t]);
-    return zr_shard_elems(flat_param->kind, elems, c->ranks) * c->ranks;
+        elems = ZR_ROUND_UP(elems, align) + zr_tensor_desc_elements(&flat_param->tensors[t]);
+    return zr_shard_elems(flat_param->kind, moments, elems, c->ranks) * c->ranks;
 }
 
 static int64_t parameter_bytes(const counting *c, const zero_flat_param_desc *flat_param)
@@ -62,12 +62,15 @@ static int64_t gradient_bytes(const counting *c, const zero_flat_param_desc *fla
 static int64_t optimizer_bytes(const counting *c, const zero_flat_param_desc *flat_param)
 {
     const zr_settings *settings = c->settings;
-    int vectors = settings->state_vectors + settings->per_tensor_norms +
-                  (settings->delayed || c->alone || zr_precision_has_master(&settings->precision));
-    int64_t elems = padded_elems(c, flat_param) / (c->traits->shards_optimizer ? c->ranks : 1);
-    if (!has_gradient(c, flat_param) || settings->tiering.optimizer == ZERO_TIER_nvme)
+    int64_t elems = padded_elems(c, flat_param) / (c->traits->shards_optimizer ? c->ranks : 1),
+            bytes = 0;
+    if (!has_gradient(c, flat_param))
         return 0;
-    return vectors * elems * (int64_t)sizeof(float);
+    for (int v = 0; v < ZR_VECTOR_GRADIENT; v++)
+        if (zr_settings_have_vector(settings, c->alone, v) &&
+            zr_vector_tier(settings->tiering.optimizer, v) != ZERO_TIER_nvme)
+            bytes += zr_vector_bytes(settings, v, elems);
+    return bytes;
 }
 
 static void count_states(const counting *c, int u, zr_unit_cost *out)

@@ -1,9 +1,13 @@
 // The update on virtual time: walks over the groups, whose vectors may travel through staging
 // buffers between NVMe and host memory (engine/group_walk.c does the same in real time).
 #include "base/numbers.h"
+#include "base/quantised.h"
 #include "comm/communicator.h"
 #include "plan/accumulators.h"
 #include "predict/virtual_rank.h"
+
+// Elements for which bytes are counted: the scales of states in 8 bits have one for each block.
+enum { BLOCK = ZR_STATE_BLOCK };
 
 typedef struct span { // elements of a flat parameter
     int64_t first, count;
@@ -11,7 +15,7 @@ typedef struct span { // elements of a flat parameter
 
 // Returns what an operation costs that is made for each tensor's part of a span.
 static zr_cost cost_of_parts(const zr_virtual_rank *rank, const zr_flat_param *flat_param, span of,
-                             zr_activity what, int64_t bytes)
+                             zr_activity what, int64_t block_bytes)
 {
     zr_cost sum = {0};
     for (const zr_plan_tensor *t = flat_param->tensors;
@@ -20,19 +24,19 @@ static zr_cost cost_of_parts(const zr_virtual_rank *rank, const zr_flat_param *f
                 end = ZR_MIN(t->first + t->count, of.first + of.count);
         if (begin >= end)
             continue;
-        zr_cost_add(&sum, zr_virtual_rank_cost(rank, what, (end - begin) * bytes, 0, 1));
+        zr_cost_add(&sum, zr_virtual_rank_cost(rank, what, (end - begin) * block_bytes / BLOCK, 0, 1));
     }
     return sum;
 }
 
-// Returns the bytes that a walk reads and writes of an element.
+// Returns the bytes that a walk reads and writes of a block of elements.
 static int64_t bytes_of_walk(const zr_plan *plan, const zr_walk_vectors *walk)
 {
     int64_t bytes = 0;
     for (int v = 0; v < ZR_VECTOR_COUNT; v++)
         if (zr_plan_has_vector(plan, v))
             bytes += (int64_t)((walk->reads >> v & 1) + (walk->writes >> v & 1)) *
-                     zr_vector_size(plan, v);
+                     zr_vector_bytes(&plan->settings, v, BLOCK);
     return bytes;
 }
 
@@ -45,7 +49,8 @@ static void add_norms(const zr_virtual_rank *rank, const zr_shard_slice *shard_s
     if (flat_param->counted)
         for (int norms = 0; norms < 2; norms++)
             zr_cost_add(
-                sum, cost_of_parts(rank, flat_param, own, ZR_ACTIVITY_square_sum, sizeof(float)));
+                sum, cost_of_parts(rank, flat_param, own, ZR_ACTIVITY_square_sum,
+                                   BLOCK * sizeof(float)));
 }
 
 // Returns what a walk does with a shard slice. The master is copied with gaps and padding.
@@ -53,7 +58,8 @@ static zr_cost cost_of_shard_slice(const zr_virtual_rank *rank, int walk, int64_
                                    const zr_shard_slice *shard_slice)
 {
     if (walk == ZR_VIRTUAL_COPY)
-        return zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, shard_slice->count * bytes, 0, 1);
+        return zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, shard_slice->count * bytes / BLOCK, 0,
+                                    1);
     zr_cost sum =
         cost_of_parts(rank, &rank->plan->flat_params[shard_slice->flat_param],
                       (span){shard_slice->first, shard_slice->count}, ZR_ACTIVITY_optimizer, bytes);
@@ -86,7 +92,7 @@ static zero_status find_squares(zr_virtual_rank *rank, zero_error *error)
         if (flat_param->counted)
             rank->squares[p] = cost_of_parts(
                 rank, flat_param, (span){0, flat_param->shard}, ZR_ACTIVITY_square_sum,
-                (int64_t)zero_dtype_bytes(flat_param->accumulator_dtype));
+                BLOCK * (int64_t)zero_dtype_bytes(flat_param->accumulator_dtype));
     }
     return ZERO_OK;
 }
