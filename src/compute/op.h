@@ -96,8 +96,9 @@ static inline zr_op zr_op_update_of(const zr_update *update, const zr_update_val
     shape.n = n;
     shape.gradient = at->gradient_dtype;
     shape.parameters = at->parameters_dtype;
-    return zr_op_update(&shape, values, at->master, at->state0, at->state1, at->gradient,
-                        at->parameters);
+    shape.states = at->states_dtype;
+    return zr_op_update(&shape, values, at->master, at->state0, at->state1, at->scales0,
+                        at->scales1, at->gradient, at->parameters);
 }
 
 typedef struct zr_operand { // of an operation

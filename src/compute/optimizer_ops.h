@@ -15,10 +15,14 @@ typedef enum zr_update_kind {
     ZR_UPDATE_KINDS
 } zr_update_kind;
 
+// States in 8 bits: an element is a code times the scale of its block, the largest magnitude there.
+enum { ZR_STATE_BLOCK = 256 };
+
 // One elementwise update of n elements. Its state vectors: adam m, v; sgd buf; adagrad s; lion m.
 typedef struct zr_update {
     zr_update_kind kind;
     zero_dtype gradient, parameters; // the types of these
+    zero_dtype states;               // fp32, bf16, or ZERO_U8 (Adam's alone)
     int64_t n;
     double epsilon, momentum, dampening;
     double weight_decay; // of this range (0 for tensors without decay)
@@ -27,9 +31,12 @@ typedef struct zr_update {
 
 // The same n elements of everything that an update reads and writes; NULL for what it does not.
 typedef struct zr_range_states {
-    float *master;          // the weights that are updated, fp32
-    float *state0, *state1; // as many as the kind needs
-    float *direction;       // LAMB's, between its two walks
+    float *master;         // the weights that are updated, fp32
+    void *state0, *state1; // as many as the kind needs
+    zero_dtype states_dtype;
+    // With ZERO_U8: a scale for each ZR_STATE_BLOCK elements, counted from the first one here.
+    float *scales0, *scales1;
+    float *direction; // LAMB's, between its two walks
     const void *gradient;
     zero_dtype gradient_dtype;
     // The new 16-bit copy, written at the same time; NULL: units read the master weights.
@@ -45,22 +52,30 @@ typedef struct zr_update_values {
     bool first;                      // SGD's buffer is set, not averaged
 } zr_update_values;
 
+// Returns how many scales each state of an update has; the last block may be shorter.
+static inline int64_t zr_update_scales(const zr_update *s)
+{
+    return s->states == ZERO_U8 ? (s->n + ZR_STATE_BLOCK - 1) / ZR_STATE_BLOCK : 0;
+}
+
 // The operands are those of zr_range_states; zr_op_update_of (op.h) takes them from there.
 #define ZR_OPERANDS_update(AT)                                                                     \
     AT(values, const zr_update_values *, ZR_READ | ZR_AUX, ZERO_U8, sizeof(zr_update_values))      \
     AT(master, float *, ZR_BOTH, ZERO_F32, s->n)                                                   \
-    AT(state0, float *, ZR_BOTH, ZERO_F32, s->n)                                                   \
-    AT(state1, float *, ZR_BOTH, ZERO_F32, s->n)                                                   \
+    AT(state0, void *, ZR_BOTH, s->states, s->n)                                                   \
+    AT(state1, void *, ZR_BOTH, s->states, s->n)                                                   \
+    AT(scales0, float *, ZR_BOTH, ZERO_F32, zr_update_scales(s))                                   \
+    AT(scales1, float *, ZR_BOTH, ZERO_F32, zr_update_scales(s))                                   \
     AT(gradient, const void *, ZR_READ, s->gradient, s->n)                                         \
     AT(parameters, void *, ZR_WRITTEN, s->parameters, s->n)
 
-// LAMB: updates the moments and sets direction = (m/correction1)/(sqrt(v/correction2)+eps) +
-// wd*master.
+// LAMB, whose states are fp32 or bf16: updates the moments and sets direction =
+// (m/correction1)/(sqrt(v/correction2)+eps) + wd*master.
 #define ZR_OPERANDS_lamb_direction(AT)                                                             \
     AT(values, const zr_update_values *, ZR_READ | ZR_AUX, ZERO_U8, sizeof(zr_update_values))      \
     AT(master, const float *, ZR_READ, ZERO_F32, s->n)                                             \
-    AT(state0, float *, ZR_BOTH, ZERO_F32, s->n)                                                   \
-    AT(state1, float *, ZR_BOTH, ZERO_F32, s->n)                                                   \
+    AT(state0, void *, ZR_BOTH, s->states, s->n)                                                   \
+    AT(state1, void *, ZR_BOTH, s->states, s->n)                                                   \
     AT(gradient, const void *, ZR_READ, s->gradient, s->n)                                         \
     AT(direction, float *, ZR_WRITTEN, ZERO_F32, s->n)
 

@@ -234,9 +234,12 @@ int64_t zr_staging_buffers_portion(const zero_engine *engine, int flat_param, in
 zr_range_states zr_range_from(const zr_range_states *range, int64_t first)
 {
     zr_range_states at = *range;
+    assert(range->states_dtype != ZERO_U8 || first % ZR_STATE_BLOCK == 0);
     at.master = advance_unless_null(range->master, ZERO_F32, first);
-    at.state0 = advance_unless_null(range->state0, ZERO_F32, first);
-    at.state1 = advance_unless_null(range->state1, ZERO_F32, first);
+    at.state0 = advance_unless_null(range->state0, range->states_dtype, first);
+    at.state1 = advance_unless_null(range->state1, range->states_dtype, first);
+    at.scales0 = advance_unless_null(range->scales0, ZERO_F32, first / ZR_STATE_BLOCK);
+    at.scales1 = advance_unless_null(range->scales1, ZERO_F32, first / ZR_STATE_BLOCK);
     at.direction = advance_unless_null(range->direction, ZERO_F32, first);
     at.gradient = advance_unless_null(range->gradient, range->gradient_dtype, first);
     at.parameters = advance_unless_null(range->parameters, range->parameters_dtype, first);

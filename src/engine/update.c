@@ -34,6 +34,7 @@ static void direction_part(void *user, const zr_plan_tensor *tensor, int64_t fir
     walk->update.weight_decay = tensor->decays ? walk->weight_decay : 0;
     walk->update.n = count;
     walk->update.gradient = at.gradient_dtype;
+    walk->update.states = at.states_dtype;
     zr_run(walk->queue, zr_op_lamb_direction(&walk->update, walk->values, at.master, at.state0,
                                              at.state1, at.gradient, at.direction));
 }

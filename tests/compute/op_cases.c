@@ -311,14 +311,14 @@ static zr_update range_of(zr_update_kind kind, zero_dtype parameters)
 static zr_op update(operands *o)
 {
     const zr_update s = range_of(ZR_UPDATE_ADAMW, ZERO_BF16);
-    return zr_op_update(&s, &o->update, o->a, o->b, o->c, o->d, o->e);
+    return zr_op_update(&s, &o->update, o->a, o->b, o->c, NULL, NULL, o->d, o->e);
 }
 
 static zr_op update_lion(operands *o)
 {
     zr_update s = range_of(ZR_UPDATE_LION, ZERO_F32);
     s.gradient = ZERO_F16;
-    return zr_op_update(&s, &o->update, o->a, o->b, NULL, o->d, NULL);
+    return zr_op_update(&s, &o->update, o->a, o->b, NULL, NULL, NULL, o->d, NULL);
 }
 
 static zr_op square_sums(operands *o)
@@ -366,7 +366,7 @@ static const char columns_text[] = "ra factors, r x, r past, ra bias, w out";
 static const char backward_text[] =
     "r qkv, r out, ra lse, r dout, w dqkv, wa d_shared, ra starts, ra values, scratch";
 static const char update_text[] =
-    "ra values, rw master, rw state0, rw state1, r gradient, w parameters";
+    "ra values, rw master, rw state0, rw state1, rw scales0, rw scales1, r gradient, w parameters";
 static const char subtract_text[] = "ra step, rw master, r direction, w parameters";
 static const char embedded_text[] = "ra ids, r d, rwa d_tokens, rwa d_positions";
 

@@ -110,10 +110,10 @@ INLINE void adam_vector(const update_job *job, zero_dtype gradient, int64_t i, i
 {
     vf p = vf_get(job->at.master + i, left);
     vf g = vf_get_as(gradient, job->at.gradient, i, left) * job->scale + p * job->weight_decay;
-    vf m = vf_get(job->at.state0 + i, left) * job->keep0 + g * job->take0;
-    vf v = vf_get(job->at.state1 + i, left) * job->keep1 + g * g * job->take1;
-    vf_put(job->at.state0 + i, left, m);
-    vf_put(job->at.state1 + i, left, v);
+    vf m = vf_get((float *)job->at.state0 + i, left) * job->keep0 + g * job->take0;
+    vf v = vf_get((float *)job->at.state1 + i, left) * job->keep1 + g * g * job->take1;
+    vf_put((float *)job->at.state0 + i, left, m);
+    vf_put((float *)job->at.state1 + i, left, v);
     vf_put(job->at.master + i, left,
            p * job->keep_p - job->step * m / (vf_sqrt(v) * job->root + job->epsilon));
 }
@@ -142,8 +142,9 @@ INLINE void sgd_vector(const update_job *job, zero_dtype gradient, int64_t i, in
     vf g = vf_get_as(gradient, job->at.gradient, i, left) * job->scale + p * job->weight_decay;
     if (job->momentum != 0) {
         vf buffer =
-            job->first ? g : vf_get(job->at.state0 + i, left) * job->momentum + g * job->take0;
-        vf_put(job->at.state0 + i, left, buffer);
+            job->first ? g
+                       : vf_get((float *)job->at.state0 + i, left) * job->momentum + g * job->take0;
+        vf_put((float *)job->at.state0 + i, left, buffer);
         g = job->nesterov ? g + buffer * job->momentum : buffer;
     }
     vf_put(job->at.master + i, left, p - g * job->step);
@@ -166,8 +167,8 @@ INLINE void adagrad_vector(const update_job *job, zero_dtype gradient, int64_t i
 {
     vf p = vf_get(job->at.master + i, left);
     vf g = vf_get_as(gradient, job->at.gradient, i, left) * job->scale + p * job->weight_decay;
-    vf s = vf_get(job->at.state0 + i, left) + g * g;
-    vf_put(job->at.state0 + i, left, s);
+    vf s = vf_get((float *)job->at.state0 + i, left) + g * g;
+    vf_put((float *)job->at.state0 + i, left, s);
     vf_put(job->at.master + i, left, p - g * job->step / (vf_sqrt(s) + job->epsilon));
 }
 
@@ -187,11 +188,11 @@ INLINE void lion_vector(const update_job *job, zero_dtype gradient, int64_t i, i
 {
     vf p = vf_get(job->at.master + i, left),
        g = vf_get_as(gradient, job->at.gradient, i, left) * job->scale;
-    vf m = vf_get(job->at.state0 + i, left);
+    vf m = vf_get((float *)job->at.state0 + i, left);
     vf c = m * job->keep0 + g * job->take0;
     // Zero stays zero, and NaN stays NaN.
     vf sign = vf_select(c > 0, vf_all(1), vf_select(c < 0, vf_all(-1), c));
-    vf_put(job->at.state0 + i, left, m * job->keep1 + g * job->take1);
+    vf_put((float *)job->at.state0 + i, left, m * job->keep1 + g * job->take1);
     vf_put(job->at.master + i, left, p * job->keep_p - sign * job->step);
 }
 
@@ -209,8 +210,9 @@ static void lion(zr_queue *queue, const zr_update *u, const zr_update_values *v,
 }
 
 void ZR_CPU_TABLE(zr_cpu_update)(zr_queue *queue, const zr_update *update,
-                                 const zr_update_values *values, float *master, float *state0,
-                                 float *state1, const void *gradient, void *parameters)
+                                 const zr_update_values *values, float *master, void *state0,
+                                 void *state1, float *scales0, float *scales1, const void *gradient,
+                                 void *parameters)
 {
     static void (*const by_kind[])(zr_queue *, const zr_update *, const zr_update_values *,
                                    const zr_range_states *) = {
@@ -231,10 +233,10 @@ void ZR_CPU_TABLE(zr_cpu_update)(zr_queue *queue, const zr_update *update,
 INLINE void lamb_vector(const update_job *job, zero_dtype gradient, int64_t i, int64_t left)
 {
     vf g = vf_get_as(gradient, job->at.gradient, i, left) * job->scale;
-    vf m = vf_get(job->at.state0 + i, left) * job->keep0 + g * job->take0;
-    vf v = vf_get(job->at.state1 + i, left) * job->keep1 + g * g * job->take1;
-    vf_put(job->at.state0 + i, left, m);
-    vf_put(job->at.state1 + i, left, v);
+    vf m = vf_get((float *)job->at.state0 + i, left) * job->keep0 + g * job->take0;
+    vf v = vf_get((float *)job->at.state1 + i, left) * job->keep1 + g * g * job->take1;
+    vf_put((float *)job->at.state0 + i, left, m);
+    vf_put((float *)job->at.state1 + i, left, v);
     vf p = vf_get(job->at.master + i, left);
     vf_put(job->at.direction + i, left,
            m * job->step / (vf_sqrt(v) * job->root + job->epsilon) + p * job->weight_decay);
@@ -247,7 +249,7 @@ static void lamb_tasks(const void *job, int64_t first, int64_t last, int worker)
 
 void ZR_CPU_TABLE(zr_cpu_lamb_direction)(zr_queue *queue, const zr_update *update,
                                          const zr_update_values *values, const float *master,
-                                         float *state0, float *state1, const void *gradient,
+                                         void *state0, void *state1, const void *gradient,
                                          float *direction)
 {
     const zr_range_states at = {.master = (float *)master,

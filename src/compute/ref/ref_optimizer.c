@@ -61,8 +61,8 @@ static void write_parameter_copy(const zr_update *update, const float *master, v
 }
 
 void zr_ref_update(zr_queue *queue, const zr_update *update, const zr_update_values *values,
-                   float *master, float *state0, float *state1, const void *gradient,
-                   void *parameters)
+                   float *master, void *state0, void *state1, float *scales0, float *scales1,
+                   const void *gradient, void *parameters)
 {
     static element_update *const by_kind[] = {
         [ZR_UPDATE_ADAMW] = adam,      [ZR_UPDATE_ADAM_L2] = adam, [ZR_UPDATE_SGD] = sgd,
@@ -70,8 +70,8 @@ void zr_ref_update(zr_queue *queue, const zr_update *update, const zr_update_val
     };
     static_assert(ZR_COUNT(by_kind) == ZR_UPDATE_KINDS, "each kind has a kernel");
     for (int64_t i = 0; i < update->n; i++) {
-        by_kind[update->kind](update, values, master + i, state0 ? state0 + i : NULL,
-                              state1 ? state1 + i : NULL,
+        by_kind[update->kind](update, values, master + i, state0 ? (float *)state0 + i : NULL,
+                              state1 ? (float *)state1 + i : NULL,
                               ref_get(update->gradient, gradient, i) * values->gradient_scale);
         write_parameter_copy(update, master, parameters, i);
     }
@@ -98,9 +98,10 @@ void zr_ref_square_sums(zr_queue *queue, const zr_squares *squares, const void *
 }
 
 void zr_ref_lamb_direction(zr_queue *queue, const zr_update *update, const zr_update_values *values,
-                           const float *master, float *m, float *v, const void *gradient,
+                           const float *master, void *state0, void *state1, const void *gradient,
                            float *direction)
 {
+    float *m = state0, *v = state1;
     for (int64_t i = 0; i < update->n; i++) {
         double g = ref_get(update->gradient, gradient, i) * values->gradient_scale;
         m[i] = (float)(values->beta1 * m[i] + (1 - values->beta1) * g);
