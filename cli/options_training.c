@@ -50,6 +50,14 @@ const cli_option cli_options_training[] = {
     OPTION(REAL, LR, "--lr", "X", TRAIN, RANGE(1e-12, 1e3), .standard_text = "by the model's size",
         .help = "highest learning rate; where --config names no schedule, the first update has it "
                 "divided by the steps of the warm-up"),
+    OPTION(CHOICE, OPTIMIZER_STATES, "--optimizer-states", "TYPE", TRAIN | PLAN,
+        .choices = "fp32|bf16|8bit", .standard_text = "the configuration's, or fp32",
+        .help = "type of optimizer states: 8bit keeps Adam's in bitsandbytes' blocks, a quarter of "
+                "fp32's bytes"),
+    OPTION(REAL, EMA, "--ema", "DECAY", TRAIN | PLAN, RANGE(0, 1),
+        .standard_text = "the configuration's, or 0: none",
+        .help = "keep an average of the weights, too, with this decay, such as 0.999; exported to "
+                "OUT/ema"),
     OPTION(INTEGER, SEED, "--seed", "S", TRAIN | GENERATE | DATA, RANGE(0, INT64_SAFE),
         .standard_text = "1337",
         .help = "seed of the weights, the order of the data, and dropout",

@@ -25,6 +25,8 @@ static const struct {
     {OPT_BASE, "libzero.base", 1 << CLI_TRAIN | 1 << CLI_PLAN},
     {OPT_PREFERENCE, "libzero.preference", 1 << CLI_TRAIN | 1 << CLI_PLAN},
     {OPT_REFERENCE, "libzero.reference", 1 << CLI_TRAIN},
+    {OPT_OPTIMIZER_STATES, "libzero.optimizer_states", 1 << CLI_TRAIN | 1 << CLI_PLAN},
+    {OPT_EMA, "libzero.ema_decay", 1 << CLI_TRAIN | 1 << CLI_PLAN},
     {OPT_ATTENTION, "libzero.attention"},
     {OPT_SEED, "libzero.seed", 1 << CLI_TRAIN},
     {OPT_LR, "optimizer.params.lr", 1 << CLI_TRAIN},

@@ -18,6 +18,10 @@ ZERO_API zero_status zero_save_weights(zero_engine *engine, const char *path, ze
 ZERO_API zero_status zero_load_weights(zero_engine *engine, const char *directory,
                                        zero_error *error);
 
+// Writes the average of the weights (libzero.ema_decay) as zero_save_weights writes the weights.
+// ZERO_ERR_USAGE: the engine keeps none, or has made no update. Collective, between steps only.
+ZERO_API zero_status zero_save_average(zero_engine *engine, const char *path, zero_error *error);
+
 typedef struct zero_load_options {
     size_t struct_size;
     // 1 if tensors that the model has no place for cause a warning, not an error.

@@ -96,7 +96,7 @@ static bool flat_param_has_vector(const zr_model_view *view, int flat_param)
 {
     if (!view_has_class(view, zr_engine_plan(view->engine)->flat_params[flat_param].kind))
         return false;
-    return view->vector == ZR_VECTOR_MASTER ||
+    return view->vector == ZR_VECTOR_MASTER || view->filled ||
            zr_engine_has_state(view->engine, flat_param, view->vector);
 }
 
@@ -133,8 +133,10 @@ static zero_status each_range(void *user, int part, bool changed, zr_range_use u
                      .user = use_user};
     if (!view_takes_flat_param(view, part))
         return ZERO_OK;
-    return zr_engine_vector_each(view->engine, part, view->vector, changed, use_portion, &taking,
-                                 error);
+    zr_vector vector = view->filled && !zr_engine_has_state(view->engine, part, view->vector)
+                           ? ZR_VECTOR_MASTER
+                           : view->vector;
+    return zr_engine_vector_each(view->engine, part, vector, changed, use_portion, &taking, error);
 }
 
 static zero_status outline_ranges(void *user, int part, zr_range_use use, void *use_user,
@@ -198,7 +200,7 @@ static void list_tensors_of_whole(zr_model_view *view, const zero_model *whole)
 {
     for (zr_tensor_walk w = zr_tensors_of(whole); w.desc; zr_tensors_next(&w))
         if (view_has_class(view, w.kind) &&
-            (view->vector == ZR_VECTOR_MASTER || w.kind == ZERO_TRAINABLE))
+            (view->vector == ZR_VECTOR_MASTER || view->filled || w.kind == ZERO_TRAINABLE))
             list_tensor(view, w.number, w.kind, w.desc);
 }
 
@@ -217,19 +219,15 @@ zr_view_tensors zr_view_of_checkpoint(const zero_engine *engine)
     return config && config->lora.rank ? ZR_VIEW_TRAINED : ZR_VIEW_ALL;
 }
 
-zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_view_tensors which,
-                                 zr_view_purpose purpose, zr_model_view *out, zero_error *error)
+// Makes the lists of a view whose other fields are set.
+static zero_status make_lists(zr_model_view *out, zero_error *error)
 {
-    const zr_plan *plan = zr_engine_plan(engine);
+    const zr_plan *plan = zr_engine_plan(out->engine);
     size_t count = (size_t)plan->tensor_count;
-    *out = (zr_model_view){.engine = engine,
-                           .vector = vector,
-                           .which = which,
-                           .purpose = purpose,
-                           .listed = zr_alloc(count * sizeof *out->listed, error),
-                           .by_number = zr_alloc(count * sizeof *out->by_number, error),
-                           .in_codes = zr_alloc(count * sizeof *out->in_codes, error),
-                           .joined = zr_alloc(count * sizeof *out->joined, error)};
+    out->listed = zr_alloc(count * sizeof *out->listed, error);
+    out->by_number = zr_alloc(count * sizeof *out->by_number, error);
+    out->in_codes = zr_alloc(count * sizeof *out->in_codes, error);
+    out->joined = zr_alloc(count * sizeof *out->joined, error);
     if (!out->listed || !out->by_number || !out->in_codes || !out->joined) {
         zr_model_view_free(out);
         return ZERO_ERR_MEMORY;
@@ -246,6 +244,25 @@ zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_view_
         list_own_tensors(out);
     count_elements(out);
     return ZERO_OK;
+}
+
+zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_view_tensors which,
+                                 zr_view_purpose purpose, zr_model_view *out, zero_error *error)
+{
+    *out = (zr_model_view){
+        .engine = engine, .vector = vector, .which = which, .purpose = purpose};
+    return make_lists(out, error);
+}
+
+zero_status zr_model_view_of_average(zero_engine *engine, zr_view_tensors which,
+                                     zr_model_view *out, zero_error *error)
+{
+    *out = (zr_model_view){.engine = engine,
+                           .vector = ZR_VECTOR_AVERAGE,
+                           .which = which,
+                           .purpose = ZR_VIEW_SAVES,
+                           .filled = true};
+    return make_lists(out, error);
 }
 
 void zr_model_view_free(zr_model_view *view)

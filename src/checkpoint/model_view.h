@@ -21,6 +21,7 @@ typedef struct zr_model_view { // must not move while its view is used
     zr_vector vector;
     zr_view_tensors which;
     zr_view_purpose purpose;
+    bool filled; // tensors that do not have the vector have their weights
     // (view.tensor_count) The tensors that the vector has, with tiles joined. For a part of a
     // model: the tensors of the whole.
     const zero_tensor_desc **listed;
@@ -34,6 +35,9 @@ typedef struct zr_model_view { // must not move while its view is used
 // of those that train or do not, or an optimizer's state, of those that are trained in any case.
 zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_view_tensors which,
                                  zr_view_purpose purpose, zr_model_view *out, zero_error *error);
+// The same for a model's files, of the average of the weights; frozen tensors have their weights.
+zero_status zr_model_view_of_average(zero_engine *engine, zr_view_tensors which,
+                                     zr_model_view *out, zero_error *error);
 // Returns which tensors a checkpoint of the engine has: where a model has adapters, the others are
 // those of the model that it adapts, which nothing changes.
 zr_view_tensors zr_view_of_checkpoint(const zero_engine *engine);

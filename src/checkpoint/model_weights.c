@@ -149,6 +149,26 @@ zero_status zero_save_weights(zero_engine *engine, const char *path, zero_error 
                              save_model_weights, NULL, error);
 }
 
+zero_status zero_save_average(zero_engine *engine, const char *path, zero_error *error)
+{
+    ZR_NEED(error, engine);
+    ZR_NEED(error, path);
+    ZERO_TRY(zr_engine_between_steps(engine, "zero_save_average", error));
+    bool kept = zr_engine_plan(engine)->settings.average;
+    if (!kept || !zr_engine_progress(engine).updates)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_save_average: %s",
+                       kept ? "no update has been made, so the weights have no average yet"
+                            : "the engine keeps no average of the weights (libzero.ema_decay)");
+    zr_model_view average;
+    zero_status status =
+        zr_model_view_of_average(engine, zr_view_of_checkpoint(engine), &average, error);
+    status = zr_comm_agree(zr_engine_comm(engine), status, error);
+    if (status == ZERO_OK)
+        status = save_model_weights(engine, path, &average.view, NULL, error);
+    zr_model_view_free(&average);
+    return status;
+}
+
 zero_status zero_load_weights(zero_engine *engine, const char *directory, zero_error *error)
 {
     ZR_NEED(error, engine);

@@ -21,6 +21,7 @@ enum { HEAD = 256 }; // in bytes
 const char *const zr_run_entries[ZR_RUN_ENTRIES] = {[ZR_RUN_CHECKPOINTS] = ZR_CHECKPOINTS,
                                                     [ZR_RUN_MODEL] = ZR_LAST_MODEL,
                                                     [ZR_RUN_BEST] = ZR_BEST_MODEL,
+                                                    [ZR_RUN_EMA] = ZR_EMA_MODEL,
                                                     [ZR_RUN_TIMES] = ZR_TIMES_FILE,
                                                     [ZR_RUN_ADAPTER] = ZR_RUN_ADAPTER_DIRECTORY,
                                                     [ZR_RUN_METRICS] = ZR_METRICS_FILE,
@@ -160,6 +161,12 @@ static bool has_a_latest_of_ours(const char *run, const char *checkpoints)
     return has;
 }
 
+static bool is_model_entry(int entry)
+{
+    return entry == ZR_RUN_MODEL || entry == ZR_RUN_ADAPTER || entry == ZR_RUN_BEST ||
+           entry == ZR_RUN_EMA;
+}
+
 static bool is_entry(const char *run, int entry, const char *path)
 {
     switch (entry) {
@@ -169,6 +176,7 @@ static bool is_entry(const char *run, int entry, const char *path)
     case ZR_RUN_CHECKPOINTS: return zr_path_is_directory(path) && has_a_latest_of_ours(run, path);
     case ZR_RUN_MODEL:
     case ZR_RUN_ADAPTER:
+    case ZR_RUN_EMA:
     case ZR_RUN_BEST: return is_run_model(path) && !leads_into_a_run(path);
     default: return is_lock(path);
     }
@@ -213,7 +221,7 @@ bool zr_ownership_is_foreign(const char *directory, int entry, bool within,
         return true;
     if (within && entry == ZR_RUN_CHECKPOINTS)
         return find_foreign_in_checkpoints(path, foreign);
-    return within && (entry == ZR_RUN_MODEL || entry == ZR_RUN_ADAPTER || entry == ZR_RUN_BEST) &&
+    return within && is_model_entry(entry) &&
            find_foreign_entry(path, zr_ownership_is_model_file, foreign);
 }
 
@@ -282,7 +290,8 @@ zero_status zr_ownership_sweep(const char *run, zero_error *error)
                 {ZR_CHECKPOINTS, is_latest},
                 {ZR_LAST_MODEL, is_of_a_model},
                 {ZR_RUN_ADAPTER_DIRECTORY, is_of_a_model},
-                {ZR_BEST_MODEL, is_of_a_model}};
+                {ZR_BEST_MODEL, is_of_a_model},
+                {ZR_EMA_MODEL, is_of_a_model}};
     zero_status status = restore_earlier_checkpoints(run, error);
     for (int i = 0; i < ZR_COUNT(rows) && status == ZERO_OK; i++) {
         char *folder = zr_sprintf(error, "%s/%s", run, rows[i].folder);

@@ -4,6 +4,7 @@
 //   OUT/checkpoints/latest
 //   OUT/checkpoints/step-00000100/    whole or absent
 //   OUT/model/  OUT/best/             a model's files (model/architecture.h), receipt.json
+//   OUT/ema/                          the same of the average of the weights, if there is one
 //   OUT/adapter/                      instead of model/, if adapters train; best/ then has one, too
 //
 // The names are a format: readers of earlier runs look for the same ones.
@@ -23,6 +24,7 @@ struct zr_source; // formats/source.h
 #define ZR_LATEST "latest"
 #define ZR_LAST_MODEL "model"
 #define ZR_BEST_MODEL "best"
+#define ZR_EMA_MODEL "ema"
 #define ZR_RUN_ADAPTER_DIRECTORY "adapter"
 #define ZR_RECEIPT "receipt.json"
 

@@ -18,7 +18,8 @@ static zero_status add_state_vector(zr_state_vectors *v, zero_engine *engine, zr
                                     zr_view_purpose purpose, const char *name, zero_dtype dtype,
                                     zero_error *error)
 {
-    assert(v->count < ZR_MOST_STATE_VECTORS); // weights, two states of an optimizer, parameters
+    // Weights, two states of an optimizer, average, parameters.
+    assert(v->count < ZR_MOST_STATE_VECTORS);
     ZERO_TRY(zr_model_view_create(engine, vector, zr_view_of_checkpoint(engine), purpose,
                                   &v->views[v->count], error));
     v->of[v->count] =
@@ -34,10 +35,15 @@ static zero_status list_state_vectors(zero_engine *engine, zr_view_purpose purpo
     const zr_settings *settings = &zr_engine_plan(engine)->settings;
     const zr_optimizer_traits *traits =
         zr_optimizer_traits_of(zr_engine_config(engine)->optimizer.kind);
+    // States in 8 bits are fp32 numbers there (base/state_blocks.h).
+    zero_dtype states = settings->precision.moments == ZERO_BF16 ? ZERO_BF16 : ZERO_F32;
     ZERO_TRY(add_state_vector(v, engine, ZR_VECTOR_MASTER, purpose, "weights", ZERO_F32, error));
     for (int i = 0; i < settings->state_vectors; i++)
         ZERO_TRY(add_state_vector(v, engine, ZR_VECTOR_STATE0 + i, purpose, traits->states[i],
-                                  ZERO_F32, error));
+                                  states, error));
+    if (settings->average)
+        ZERO_TRY(
+            add_state_vector(v, engine, ZR_VECTOR_AVERAGE, purpose, "average", ZERO_F32, error));
     return stale ? add_state_vector(v, engine, ZR_VECTOR_PARAMETERS, purpose, "parameters",
                                     settings->precision.parameters, error)
                  : ZERO_OK;

@@ -20,7 +20,7 @@ void zr_checkpoint_abandon(zero_checkpoint *checkpoint);
 
 // Shared by training_checkpoint.c and background_save.c: the vectors that an engine keeps, and the
 // other values that it needs to continue the training bit for bit.
-enum { ZR_MOST_STATE_VECTORS = 4 };
+enum { ZR_MOST_STATE_VECTORS = 5 };
 typedef struct zr_state_vectors {
     zr_model_view views[ZR_MOST_STATE_VECTORS];
     zr_state_vector of[ZR_MOST_STATE_VECTORS];

@@ -224,9 +224,9 @@ static zero_status list_run(const inspecting *in, const char *path, const char *
     static const char *const parts[] = {ZR_RUN_CONFIG_FILE, ZR_METRICS_FILE,
                                         ZR_TIMES_FILE,      ZR_CHECKPOINTS,
                                         ZR_LAST_MODEL,      ZR_RUN_ADAPTER_DIRECTORY,
-                                        ZR_BEST_MODEL},
+                                        ZR_BEST_MODEL,      ZR_EMA_MODEL},
                              *const directories[] = {ZR_LAST_MODEL, ZR_RUN_ADAPTER_DIRECTORY,
-                                                     ZR_BEST_MODEL};
+                                                     ZR_BEST_MODEL, ZR_EMA_MODEL};
     zr_checkpoints found;
     ZERO_TRY(zr_checkpoints_list(path, &found, in->error));
     json_t *holds = json_array(), *list = json_array();

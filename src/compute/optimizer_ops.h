@@ -4,6 +4,7 @@
 #ifndef ZR_COMPUTE_OPTIMIZER_OPS_H
 #define ZR_COMPUTE_OPTIMIZER_OPS_H
 
+#include "base/quantised.h"
 #include "compute/operand.h"
 
 typedef enum zr_update_kind {
@@ -15,9 +16,6 @@ typedef enum zr_update_kind {
     ZR_UPDATE_KINDS
 } zr_update_kind;
 
-// States in 8 bits: an element is a code times the scale of its block, the largest magnitude there.
-enum { ZR_STATE_BLOCK = 256 };
-
 // One elementwise update of n elements. Its state vectors: adam m, v; sgd buf; adagrad s; lion m.
 typedef struct zr_update {
     zr_update_kind kind;
@@ -27,6 +25,7 @@ typedef struct zr_update {
     double epsilon, momentum, dampening;
     double weight_decay; // of this range (0 for tensors without decay)
     bool nesterov;
+    double average_decay; // of the average of the weights
 } zr_update;
 
 // The same n elements of everything that an update reads and writes; NULL for what it does not.
@@ -36,6 +35,7 @@ typedef struct zr_range_states {
     zero_dtype states_dtype;
     // With ZERO_U8: a scale for each ZR_STATE_BLOCK elements, counted from the first one here.
     float *scales0, *scales1;
+    float *average;   // of the weights
     float *direction; // LAMB's, between its two walks
     const void *gradient;
     zero_dtype gradient_dtype;
@@ -86,6 +86,13 @@ static inline int64_t zr_update_scales(const zr_update *s)
     AT(direction, const float *, ZR_READ, ZERO_F32, s->n)                                          \
     AT(parameters, void *, ZR_WRITTEN, s->parameters, s->n)
 
+// The average of the weights after an update: average += (1 - average_decay) * (master - average);
+// of the first update: average = master (torch.optim.swa_utils.AveragedModel).
+#define ZR_OPERANDS_average(AT)                                                                    \
+    AT(values, const zr_update_values *, ZR_READ | ZR_AUX, ZERO_U8, sizeof(zr_update_values))      \
+    AT(master, const float *, ZR_READ, ZERO_F32, s->n)                                             \
+    AT(average, float *, ZR_BOTH, ZERO_F32, s->n)
+
 // Elements [first, first + count) of a vector that is cut into chunks of ZR_SQUARES_CHUNK.
 typedef struct zr_squares {
     zero_dtype dtype;
@@ -115,6 +122,7 @@ static inline int64_t zr_squares_part(const zr_squares *s, int64_t k)
     OP(update, update, optimizer, 0, 0)                                                            \
     OP(lamb_direction, update, optimizer, 0, 0)                                                    \
     OP(subtract_scaled, update, optimizer, 0, 0)                                                   \
+    OP(average, update, optimizer, 0, 0)                                                           \
     OP(square_sums, squares, square_sum, 0, 0)
 
 #endif

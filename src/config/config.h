@@ -97,6 +97,8 @@ typedef struct zr_config {
     bool exact_world;              // the results have the same bits on any power of two of ranks
     int attention;                 // of zr_attention_across
     int base;                      // 0: weights as their files have them, else of zr_weight_format
+    // Of optimizer states: F32, BF16 or U8 (codes of 8 bits with scales).
+    zero_dtype states_dtype;
     int loss_mean;                 // mean over 0: the step's targets, 1: its micro-batches
     zr_loss_scale_spec loss_scale; // of fp16; kind ZR_SCALE_NONE otherwise
     bool wall_clock_breakdown, memory_breakdown;

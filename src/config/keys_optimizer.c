@@ -43,8 +43,8 @@ const zr_key zr_keys_optimizer[] = {
         FIELD(optimizer.bias_correction),
         .help = "correct the averages' start at zero"),
     KEY(BOOL, P "fp32_optimizer_states", "true", .kinds = ADAMS | IS(ADAGRAD) | IS(LION),
-        REFUSED("true", "optimizer states are fp32; other types are not built yet"),
-        .help = "of DeepSpeed's optimizers on CPUs: keep the states in fp32"),
+        .help = "of DeepSpeed's optimizers on CPUs: false keeps the states in bf16, as "
+                "libzero.optimizer_states bf16 says it"),
     KEY(NUMBER, P "lr_decay", "0", .kinds = IS(ADAGRAD),
         REFUSED("0", "take a schedule instead; Adagrad's own decay is not built yet"),
         .help = "decay of lr"),

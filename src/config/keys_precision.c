@@ -37,8 +37,9 @@ const zr_key zr_keys_precision[] = {
         .help = "look for gradients that are not finite"),
     KEY(BOOL, "bf16.bf16_master_weights_and_grads", "false", REFUSED("false", FP32_MASTER),
         .help = "no fp32 copy of the weights"),
-    KEY(BOOL, "bf16.bf16_optimizer_states", "false", REFUSED("false", FP32_MASTER),
-        .help = "optimizer states in bf16"),
+    KEY(BOOL, "bf16.bf16_optimizer_states", "false",
+        .help = "optimizer states in bf16, as libzero.optimizer_states bf16 says it; the master "
+                "stays in fp32"),
     KEY(OBJECT, "bfloat16", NULL, RENAMED("bf16", "the older name"),
         .help = "the older name of the section bf16"),
     KEY(ENUM, "data_types.grad_accum_dtype", "null", .nullable = true, .any_case = true,

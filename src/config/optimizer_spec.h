@@ -25,6 +25,7 @@ typedef struct zr_optimizer_spec {
     bool nesterov;               // SGD
     bool bias_correction;        // Adam, LAMB: of the averages, which start at zero
     double min_coeff, max_coeff; // LAMB: bounds of the trust ratio
+    double ema_decay;            // of an average of the weights; 0: there is none
     bool decay_all;              // false: weight decay only on tensors of two or more dimensions
 } zr_optimizer_spec;
 

@@ -82,6 +82,8 @@ zero_status zr_config_settle_values(zr_config *config, const zr_config_facts *fa
 // config_precision.c
 zero_status zr_config_fill_precision(zr_config *config, const zero_logger *logger,
                                      zero_error *error);
+// config_states.c
+zero_status zr_config_fill_states(zr_config *config, zero_error *error);
 // config_offload.c
 zero_status zr_config_fill_offload(zr_config *config, zero_error *error);
 // config_profilers.c

@@ -129,6 +129,10 @@ static zr_range_states states_of_shard_slice(const zero_engine *engine, int g,
         .parameters = master ? parameters : NULL,
         .state0 = shard_slice_vector(engine, g, slice, ZR_VECTOR_STATE0),
         .state1 = shard_slice_vector(engine, g, slice, ZR_VECTOR_STATE1),
+        .states_dtype = engine->plan->settings.precision.moments,
+        .scales0 = shard_slice_vector(engine, g, slice, ZR_VECTOR_SCALES0),
+        .scales1 = shard_slice_vector(engine, g, slice, ZR_VECTOR_SCALES1),
+        .average = shard_slice_vector(engine, g, slice, ZR_VECTOR_AVERAGE),
         .direction = shard_slice_vector(engine, g, slice, ZR_VECTOR_DIRECTION),
         .gradient = shard_slice_vector(engine, g, slice, ZR_VECTOR_GRADIENT),
     };
@@ -240,6 +244,7 @@ zr_range_states zr_range_from(const zr_range_states *range, int64_t first)
     at.state1 = advance_unless_null(range->state1, range->states_dtype, first);
     at.scales0 = advance_unless_null(range->scales0, ZERO_F32, first / ZR_STATE_BLOCK);
     at.scales1 = advance_unless_null(range->scales1, ZERO_F32, first / ZR_STATE_BLOCK);
+    at.average = advance_unless_null(range->average, ZERO_F32, first);
     at.direction = advance_unless_null(range->direction, ZERO_F32, first);
     at.gradient = advance_unless_null(range->gradient, range->gradient_dtype, first);
     at.parameters = advance_unless_null(range->parameters, range->parameters_dtype, first);

@@ -1,5 +1,6 @@
 // Where a rank keeps weights: the parameters that units read and, where these are trained in 16
 // bits or their update overlaps a step, the fp32 master that they are rounded from.
+#include "engine/coded_states.h"
 #include "engine/interpret.h"
 #include "engine/step.h"
 #include "plan/accumulators.h"
@@ -31,6 +32,9 @@ zero_status zr_engine_vector_each(zero_engine *engine, int flat_param, zr_vector
         vector = ZR_VECTOR_PARAMETERS;
     ZERO_TRY(check_unguarded(engine, changed, error));
     ZERO_TRY(zr_delayed_join(engine, error));
+    if (zr_is_coded(engine, vector))
+        return zr_coded_states_each(engine, flat_param, vector, changed,
+                                    &(zr_portion_taker){take, user}, error);
     if (gradient ? zr_flat_param_sums_on_nvme(p)
                  : zr_store_needs_buffer(zr_vector_store(engine, flat_param, vector)))
         return zr_staging_buffers_each(engine, flat_param, vector, changed, take, user, error);

@@ -18,12 +18,21 @@ static zr_range_states states_from(const zr_update_walk *walk, int64_t element)
     return at;
 }
 
+// Adds the new weights to their average, where there is one.
+static void add_to_average(zr_update_walk *walk, int64_t count, const zr_range_states *at)
+{
+    walk->update.n = count;
+    if (at->average)
+        zr_run(walk->queue, zr_op_average(&walk->update, walk->values, at->master, at->average));
+}
+
 static void update_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     zr_update_walk *walk = user;
     const zr_range_states at = states_from(walk, first);
     walk->update.weight_decay = tensor->decays ? walk->weight_decay : 0;
     zr_run(walk->queue, zr_op_update_of(&walk->update, walk->values, count, &at));
+    add_to_average(walk, count, &at);
 }
 
 // Of LAMB's first walk.
@@ -60,6 +69,7 @@ static void apply_part(void *user, const zr_plan_tensor *tensor, int64_t first, 
     engine->operands.lamb_step = (float)(walk->values->lr * ratio);
     zr_run(walk->queue, zr_op_subtract_scaled(&walk->update, &engine->operands.lamb_step, at.master,
                                               at.direction, at.parameters));
+    add_to_average(walk, count, &at);
 }
 
 // Adds each element to LAMB's norms once, at every stage: on the rank that owns its shard and
@@ -127,6 +137,7 @@ zr_update_walk zr_update_describe(zero_engine *engine, zr_queue *queue, zr_updat
         .momentum = spec->momentum,
         .dampening = spec->dampening,
         .nesterov = spec->nesterov,
+        .average_decay = spec->ema_decay,
     };
     return (zr_update_walk){.engine = engine,
                             .queue = queue,

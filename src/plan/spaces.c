@@ -2,6 +2,8 @@
 #include "plan/spaces.h"
 #include "plan/plan_parts.h"
 
+enum { WORD = sizeof(float) };
+
 int zr_store_of_vector(zero_tier tier, zr_vector vector)
 {
     return (int)tier * (int)ZR_VECTOR_COUNT + (int)vector;
@@ -80,6 +82,14 @@ static bool has_stores_on_nvme(const zr_plan *plan)
     return bytes > 0;
 }
 
+static int64_t most_slice_elems(const zr_plan *plan)
+{
+    int64_t most = 0;
+    for (int s = 0; s < plan->shard_slice_count; s++)
+        most = ZR_MAX(most, plan->shard_slices[s].group >= 0 ? plan->shard_slices[s].count : 0);
+    return most;
+}
+
 static void list_spaces(zr_plan *plan)
 {
     const zero_tier device = ZERO_TIER_device, host = ZERO_TIER_host;
@@ -124,6 +134,8 @@ static void list_spaces(zr_plan *plan)
                                   plan->staged_gradient_bytes},
         [ZR_SPACE_STAGING_BUFFERS] = {arena, nvme, host, ZERO_MEM_optimizer,
                                       plan->staging_buffer.count * plan->staging_buffer.bytes},
+        [ZR_SPACE_STATE_VALUES] = {arena, trains && zr_plan_codes_states(plan), host,
+                                   ZERO_MEM_optimizer, most_slice_elems(plan) * WORD},
     };
     for (int i = 0; i < ZR_SPACE_COUNT; i++)
         if (rows[i].exists)

@@ -12,9 +12,11 @@ zero_shape zr_run_shape(const zr_config *config, int64_t batch, int64_t seq, int
 }
 
 // Single types that the file names replace those of the policy.
-static zr_precision precision_of_config(const zr_config *config)
+static zr_precision precision_of_config(const zr_config *config, bool inference)
 {
     zr_precision precision = zr_precision_of(config->dtype, config->accumulation);
+    if (!inference)
+        precision.moments = config->states_dtype;
     if (config->exact_world)
         precision.gradients = precision.accumulator = ZERO_F32;
     if (config->wire_given)
@@ -56,13 +58,14 @@ static zr_tiering tiering_of_config(const zr_offload_config *o, bool inference)
 zr_settings zr_settings_of(const zr_config *config, bool inference)
 {
     return (zr_settings){
-        .precision = precision_of_config(config),
+        .precision = precision_of_config(config, inference),
         .stage = (int)config->stage,
         .accumulation = config->accumulation,
         .state_vectors = inference ? 0 : zr_optimizer_states(&config->optimizer),
         .delayed = !inference && config->offload.delayed_from > 0,
         .per_tensor_norms =
             !inference && !zr_optimizer_traits_of(config->optimizer.kind)->elementwise,
+        .average = !inference && config->optimizer.ema_decay > 0,
         .exact_world = config->exact_world && !inference,
         .decay_all = config->optimizer.decay_all,
         .reduce_bucket = config->reduce_bucket,

@@ -6,6 +6,8 @@
 #include "model/architecture.h"
 #include "train/training.h"
 
+#include <string.h>
+
 // Completes the receipt of a model. If this fails, the receipt that was begun stays, which does not
 // name the weights.
 static zero_status write_receipt(const zr_train *train, const char *name, zero_error *error)
@@ -44,7 +46,7 @@ zero_status zr_train_write_model_files(const zr_train *train, const char *name, 
 
 static zero_status save_model(zr_train *train, const char *name, zero_error *error)
 {
-    bool first = train->comm->rank == 0;
+    bool first = train->comm->rank == 0, average = !strcmp(name, ZR_EMA_MODEL);
     char *path = zr_sprintf(error, "%s/%s/%s", train->asked.options->out_dir, name,
                             zr_outputs_weights(&train->subject.model_config));
     zero_status status = path ? ZERO_OK : ZERO_ERR_MEMORY;
@@ -52,7 +54,7 @@ static zero_status save_model(zr_train *train, const char *name, zero_error *err
         status = zr_train_write_model_files(train, name, error);
     status = zr_comm_agree(train->comm, status, error);
     if (status == ZERO_OK)
-        status = zero_save_weights(train->run.engine, path, error);
+        status = (average ? zero_save_average : zero_save_weights)(train->run.engine, path, error);
     zr_free(path);
     ZERO_TRY(status);
     return zr_comm_agree(train->comm, first ? write_receipt(train, name, error) : ZERO_OK, error);

@@ -210,6 +210,13 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
                       &train->run.observed, error);
 }
 
+// Says whether there is an average of the weights, which a run without updates does not have.
+static bool has_average(const zr_train *train)
+{
+    return zr_engine_plan(train->run.engine)->settings.average &&
+           zr_engine_progress(train->run.engine).updates > 0;
+}
+
 // Writes "model    out/model, val loss 1.234567 (...); the best of the run, val loss ...".
 static void describe_models(const zr_train *train, char *text, size_t size)
 {
@@ -228,6 +235,9 @@ static void describe_models(const zr_train *train, char *text, size_t size)
         snprintf(text + at, size - (size_t)at,
                  "; the best of the run, val loss %.6f%s%s%s: %s/" ZR_BEST_MODEL, evals->best,
                  evals->text[0] ? " (" : "", evals->text, evals->text[0] ? ")" : "", out);
+    size_t end = strlen(text);
+    if (has_average(train))
+        snprintf(text + end, size - end, "; the average of its weights: %s/" ZR_EMA_MODEL, out);
 }
 
 static zero_status finish_training(zr_train *train, zero_error *error)
@@ -237,6 +247,8 @@ static zero_status finish_training(zr_train *train, zero_error *error)
     char text[2048] = "dry run: one step was made, nothing is kept";
     if (!options->dry_run) {
         zero_status status = zr_train_save_model(train, zr_train_last_model(train), error);
+        if (status == ZERO_OK && has_average(train))
+            status = zr_train_save_model(train, ZR_EMA_MODEL, error);
         if (status != ZERO_OK)
             return zr_train_rescue(train, status, error);
         describe_models(train, text, sizeof text);

@@ -218,6 +218,9 @@ static void of_tensors(const tiny *t)
     FUNCTION(zero_save_weights);
     REFUSES("engine", zero_save_weights(NULL, "x", e));
     REFUSES("path", zero_save_weights(t->engine, NULL, e));
+    FUNCTION(zero_save_average);
+    REFUSES("engine", zero_save_average(NULL, "x", e));
+    REFUSES("path", zero_save_average(t->engine, NULL, e));
     FUNCTION(zero_load_weights);
     REFUSES("engine", zero_load_weights(NULL, "x", e));
     REFUSES("directory", zero_load_weights(t->engine, NULL, e));

@@ -321,6 +321,12 @@ static zr_op update_lion(operands *o)
     return zr_op_update(&s, &o->update, o->a, o->b, NULL, NULL, NULL, o->d, NULL);
 }
 
+static zr_op average(operands *o)
+{
+    const zr_update s = {.n = 1100, .average_decay = 0.9};
+    return zr_op_average(&s, &o->update, o->a, o->b);
+}
+
 static zr_op square_sums(operands *o)
 {
     const zr_squares s = {.first = ZR_SQUARES_CHUNK - 100, .count = 150};
