@@ -456,7 +456,7 @@ static bool is_of_a_checkpoint(const char *name)
     static const char *const names[] = {
         ZR_MANIFEST,           "weights.safetensors",    "parameters.safetensors",
         "exp_avg.safetensors", "exp_avg_sq.safetensors", "momentum_buffer.safetensors",
-        "sum.safetensors"};
+        "sum.safetensors",     "average.safetensors"};
     for (int i = 0; i < ZR_COUNT(names); i++)
         if (!strcmp(name, names[i]))
             return true;
