@@ -91,7 +91,7 @@ static const zr_overlapped_walk on_update_thread = {.await = await_transfer,
 static void run_delayed_update(void *argument)
 {
     zr_delayed *delayed = argument;
-    zr_walk_vectors walks[2];
+    zr_walk_vectors walks[ZR_MOST_WALKS];
     zr_plan_walks(delayed->engine->plan, walks);
     const zr_walk walk = {.vectors = walks[0],
                           .take = zr_update_shard_slice,

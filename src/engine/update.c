@@ -9,8 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-// Returns the states of the current shard slice from an element of the flat parameter on.
-static zr_range_states states_from(const zr_update_walk *walk, int64_t element)
+zr_range_states zr_update_states_from(const zr_update_walk *walk, int64_t element)
 {
     zr_range_states at = zr_range_from(walk->states, element - walk->span.first);
     if (!walk->copies)
@@ -18,8 +17,7 @@ static zr_range_states states_from(const zr_update_walk *walk, int64_t element)
     return at;
 }
 
-// Adds the new weights to their average, where there is one.
-static void add_to_average(zr_update_walk *walk, int64_t count, const zr_range_states *at)
+void zr_update_average(zr_update_walk *walk, int64_t count, const zr_range_states *at)
 {
     walk->update.n = count;
     if (at->average)
@@ -29,17 +27,17 @@ static void add_to_average(zr_update_walk *walk, int64_t count, const zr_range_s
 static void update_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     zr_update_walk *walk = user;
-    const zr_range_states at = states_from(walk, first);
+    const zr_range_states at = zr_update_states_from(walk, first);
     walk->update.weight_decay = tensor->decays ? walk->weight_decay : 0;
     zr_run(walk->queue, zr_op_update_of(&walk->update, walk->values, count, &at));
-    add_to_average(walk, count, &at);
+    zr_update_average(walk, count, &at);
 }
 
 // Of LAMB's first walk.
 static void direction_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     zr_update_walk *walk = user;
-    const zr_range_states at = states_from(walk, first);
+    const zr_range_states at = zr_update_states_from(walk, first);
     walk->update.weight_decay = tensor->decays ? walk->weight_decay : 0;
     walk->update.n = count;
     walk->update.gradient = at.gradient_dtype;
@@ -63,13 +61,13 @@ static void apply_part(void *user, const zr_plan_tensor *tensor, int64_t first, 
     double p = sqrt(zr_exact_value(&lamb_squares(engine, false)[tensor->number])),
            u = sqrt(zr_exact_value(&lamb_squares(engine, true)[tensor->number]));
     double ratio = p > 0 && u > 0 ? fmin(fmax(p / u, spec->min_coeff), spec->max_coeff) : 1;
-    const zr_range_states at = states_from(walk, first);
+    const zr_range_states at = zr_update_states_from(walk, first);
     walk->update.n = count;
     walk->update.parameters = at.parameters_dtype;
     engine->operands.lamb_step = (float)(walk->values->lr * ratio);
     zr_run(walk->queue, zr_op_subtract_scaled(&walk->update, &engine->operands.lamb_step, at.master,
                                               at.direction, at.parameters));
-    add_to_average(walk, count, &at);
+    zr_update_average(walk, count, &at);
 }
 
 // Adds each element to LAMB's norms once, at every stage: on the rank that owns its shard and
@@ -83,7 +81,7 @@ static void add_norms(const zr_update_walk *walk, int flat_param)
     if (!engine->plan->flat_params[flat_param].counted || end <= first)
         return;
     const zr_span span = {first, end - first};
-    const zr_range_states at = states_from(walk, first);
+    const zr_range_states at = zr_update_states_from(walk, first);
     zr_norm_add_squares(engine, flat_param, span, ZERO_F32, at.master, lamb_squares(engine, false),
                         true);
     zr_norm_add_squares(engine, flat_param, span, ZERO_F32, at.direction,
@@ -98,8 +96,8 @@ zero_status zr_update_shard_slice(void *user, zero_engine *engine,
     walk->span = zr_shard_slice_span(engine, shard_slice);
     walk->states = states;
     zr_for_parts(&engine->plan->flat_params[shard_slice->flat_param], walk->span, walk->part, walk);
-    if (walk->part == direction_part)
-        add_norms(walk, shard_slice->flat_param);
+    if (walk->slice)
+        walk->slice(walk, shard_slice->flat_param);
     return ZERO_OK;
 }
 
@@ -148,24 +146,43 @@ zr_update_walk zr_update_describe(zero_engine *engine, zr_queue *queue, zr_updat
                             .copies = zr_plan_updates_copies(engine->plan)};
 }
 
+static zero_status sum_norms(zero_engine *engine, zero_error *error)
+{
+    return zr_norm_all_reduce(engine, engine->update.squares, 2 * engine->plan->tensor_count, error);
+}
+
+const zr_update_step *zr_update_steps(const zr_settings *settings)
+{
+    static const zr_update_step elementwise[] = {{.part = update_part}},
+                                lamb[] = {{direction_part, add_norms, sum_norms},
+                                          {.part = apply_part}};
+    return settings->per_tensor_norms ? lamb : elementwise;
+}
+
 zero_status zr_update_groups(zero_engine *engine, zero_error *error)
 {
-    zr_walk_vectors walks[2];
+    const zr_settings *settings = &engine->plan->settings;
+    const zr_update_step *steps = zr_update_steps(settings);
+    zr_walk_vectors walks[ZR_MOST_WALKS];
     zr_update_walk update = zr_update_describe(engine, engine->queue, &engine->operands.update);
-    int tensors = engine->plan->tensor_count;
-    bool first = !engine->update.states_written, lamb = engine->plan->settings.per_tensor_norms;
-    zr_plan_walks(engine->plan, walks);
-    zr_walk walk = {.vectors = walks[0], .take = zr_update_shard_slice, .user = &update};
-    zr_tier_traffic_expect_update(engine, 0, first);
+    int count = zr_plan_walks(engine->plan, walks);
+    bool first = !engine->update.states_written;
     engine->update.states_written = true;
-    if (!lamb)
-        return zr_groups_walk(engine, &walk, error);
-    zr_tier_traffic_expect_update(engine, 1, first);
-    memset(engine->update.squares, 0, 2 * (size_t)tensors * sizeof *engine->update.squares);
-    update.part = direction_part;
-    ZERO_TRY(zr_groups_walk(engine, &walk, error));
-    ZERO_TRY(zr_norm_all_reduce(engine, engine->update.squares, 2 * tensors, error));
-    walk.vectors = walks[1];
-    update.part = apply_part;
-    return zr_groups_walk(engine, &walk, error);
+    if (settings->delayed) // its second walk makes parameters, at another time
+        count = 1;
+    memset(engine->update.squares, 0,
+           2 * (size_t)engine->plan->tensor_count * sizeof *engine->update.squares);
+    for (int w = 0; w < count; w++) {
+        update.part = steps[w].part;
+        update.slice = steps[w].slice;
+        zr_tier_traffic_expect_update(engine, w, first);
+        ZERO_TRY(zr_groups_walk(engine,
+                                &(zr_walk){.vectors = walks[w],
+                                           .take = zr_update_shard_slice,
+                                           .user = &update},
+                                error));
+        if (steps[w].end)
+            ZERO_TRY(steps[w].end(engine, error));
+    }
+    return ZERO_OK;
 }

@@ -17,7 +17,24 @@ typedef struct zr_update_walk { // what an update needs at each shard slice of i
     zr_span span;                  // of the current shard slice, elements of the flat parameter
     const zr_range_states *states; // of that shard slice
     bool copies;                   // parameters are written in the same walk
+    // What it does with a shard slice after its parts; NULL: nothing.
+    void (*slice)(const struct zr_update_walk *walk, int flat_param);
 } zr_update_walk;
+
+// One of the walks of an update.
+typedef struct zr_update_step {
+    zr_part_fn part;
+    void (*slice)(const zr_update_walk *walk, int flat_param); // NULL: nothing
+    // What the ranks do after the walk; NULL: nothing. Collective.
+    zero_status (*end)(zero_engine *engine, zero_error *error);
+} zr_update_step;
+// Returns the walks of an optimizer's update, in the order of zr_plan_walks.
+const zr_update_step *zr_update_steps(const zr_settings *settings);
+
+// Returns the states of the current shard slice from an element of the flat parameter on.
+zr_range_states zr_update_states_from(const zr_update_walk *walk, int64_t element);
+// Adds the new weights of a range to their average, where there is one.
+void zr_update_average(zr_update_walk *walk, int64_t count, const zr_range_states *at);
 
 // Returns the kernel of an optimizer's update; LAMB's first walk is AdamW's.
 zr_update_kind zr_optimizer_update_kind(zr_optimizer_kind optimizer);

@@ -198,7 +198,7 @@ static void size_staging_buffer(zr_plan *plan)
 const zr_walk_vectors zr_copy_walk = {.reads = 1 << ZR_VECTOR_MASTER,
                                       .writes = 1 << ZR_VECTOR_PARAMETERS};
 
-int zr_plan_walks(const zr_plan *plan, zr_walk_vectors walks[2])
+int zr_plan_walks(const zr_plan *plan, zr_walk_vectors walks[ZR_MOST_WALKS])
 {
     enum {
         MASTER = 1 << ZR_VECTOR_MASTER,
@@ -209,21 +209,27 @@ int zr_plan_walks(const zr_plan *plan, zr_walk_vectors walks[2])
         GRADIENT = 1 << ZR_VECTOR_GRADIENT,
         PARAMETERS = 1 << ZR_VECTOR_PARAMETERS
     };
+    const zr_settings *settings = &plan->settings;
     // The weights that the update starts from, and those that it writes; other copies of them are
     // written by a walk of their own.
     uint32_t weights = zr_plan_has_vector(plan, ZR_VECTOR_MASTER) ? MASTER : PARAMETERS;
-    uint32_t written = MASTER | (zr_plan_updates_copies(plan) ? PARAMETERS : 0);
-    if (!plan->settings.per_tensor_norms) {
-        walks[0] = (zr_walk_vectors){.reads = weights | MOMENTS | AVERAGE | GRADIENT,
-                                     .writes = MOMENTS | AVERAGE | written};
-        walks[1] = zr_copy_walk;
-        return plan->settings.delayed ? 2 : 1;
+    uint32_t written = AVERAGE | MASTER | (zr_plan_updates_copies(plan) ? PARAMETERS : 0);
+    uint32_t gradient = weights | MOMENTS | GRADIENT;
+    if (settings->per_tensor_norms) {
+        walks[0] = (zr_walk_vectors){gradient, MOMENTS | DIRECTION};
+        walks[1] = (zr_walk_vectors){weights | AVERAGE | DIRECTION, written};
+        return 2;
     }
-    walks[0] =
-        (zr_walk_vectors){.reads = weights | MOMENTS | GRADIENT, .writes = MOMENTS | DIRECTION};
-    walks[1] = (zr_walk_vectors){.reads = weights | AVERAGE | DIRECTION,
-                                 .writes = AVERAGE | written};
-    return 2;
+    walks[0] = (zr_walk_vectors){gradient | AVERAGE, MOMENTS | written};
+    walks[1] = zr_copy_walk;
+    if (settings->orthogonal)
+        walks[1] = (zr_walk_vectors){weights | MOMENTS | AVERAGE, written};
+    if (!settings->factored)
+        return settings->delayed || settings->orthogonal ? 2 : 1;
+    walks[2] = walks[0];
+    walks[0] = (zr_walk_vectors){weights | GRADIENT, 0};
+    walks[1] = (zr_walk_vectors){GRADIENT, 0};
+    return 3;
 }
 
 bool zr_plan_updates_copies(const zr_plan *plan)
@@ -285,7 +291,7 @@ zero_status zr_plan_groups(zr_plan *plan, zero_error *error)
     for (int p = 0; p < plan->flat_param_count; p++)
         cut_flat_param(plan, p);
     size_staging_buffer(plan);
-    zr_walk_vectors walks[2];
+    zr_walk_vectors walks[ZR_MOST_WALKS];
     for (int i = zr_plan_walks(plan, walks) - 1; i >= 0 && !plan->settings.inference; i--)
         for (int g = 0; g < plan->group_count; g++) {
             const zr_group *group = &plan->groups[g];

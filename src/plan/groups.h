@@ -68,6 +68,8 @@ typedef struct zr_moved {
     int64_t to_host, to_device, nvme_read, nvme_written;
 } zr_moved;
 
+enum { ZR_MOST_WALKS = 3 }; // of an update
+
 // What a step moves between tiers. The engine checks that what it has counted equals this plan.
 typedef struct zr_moves {
     zr_moved micro_batch; // gradients, and parameters that are not kept
@@ -77,17 +79,17 @@ typedef struct zr_moves {
     zr_moved forward; // evaluation: parameters that are not kept
     // Once after the weights have changed: parameters that stay on the device.
     zr_moved kept;
-    zr_moved update[2]; // of every update, by its walks
-    zr_moved copy;      // of zr_copy_walk over all groups
+    zr_moved update[ZR_MOST_WALKS]; // of every update, by its walks
+    zr_moved copy;                  // of zr_copy_walk over all groups
     // Part of update[].nvme_read that the very first update does not read: zeros that nothing has
     // been written to yet.
     int64_t update_first_unread;
 } zr_moves;
 
 // Lists the walks of an update over all groups, with the existing vectors that each reads and
-// writes. Returns their number: LAMB has two, and so has a delayed update, whose second walk makes
-// parameters from the master.
-int zr_plan_walks(const zr_plan *plan, zr_walk_vectors walks[2]);
+// writes. Returns their number: LAMB and Muon have two, Adafactor three, and a delayed update has
+// two, the second of which makes parameters from the master.
+int zr_plan_walks(const zr_plan *plan, zr_walk_vectors walks[ZR_MOST_WALKS]);
 // The walk that makes parameters from the master.
 extern const zr_walk_vectors zr_copy_walk;
 // Says whether an update writes the parameters that units read in the same walk as the master.

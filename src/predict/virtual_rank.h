@@ -27,7 +27,7 @@ typedef struct zr_begun { // what was begun
 } zr_begun;
 
 // Walks of an update over the groups: two of the optimizer, and the one that copies the master.
-enum { ZR_VIRTUAL_WALKS = 3, ZR_VIRTUAL_COPY = 2 };
+enum { ZR_VIRTUAL_COPY = ZR_MOST_WALKS, ZR_VIRTUAL_WALKS };
 
 typedef struct zr_virtual_rank {
     const zr_forecast_question *question;

@@ -100,7 +100,7 @@ static zero_status find_squares(zr_virtual_rank *rank, zero_error *error)
 zero_status zr_virtual_walks_find(zr_virtual_rank *rank, zero_error *error)
 {
     const zr_plan *plan = rank->plan;
-    zr_walk_vectors walks[2];
+    zr_walk_vectors walks[ZR_MOST_WALKS];
     int count = zr_plan_walks(plan, walks);
     for (int w = 0; w < count; w++)
         ZERO_TRY(find_walk(rank, w, &walks[w], error));
@@ -221,18 +221,22 @@ static void sum_norms(zr_virtual_rank *rank)
         zr_virtual_rank_sum_exact(rank, ZR_MIN(left, (int)AT_ONCE));
 }
 
-static void update_at_once(zr_virtual_rank *rank, const zr_walk_vectors walks[2])
+static void update_at_once(zr_virtual_rank *rank)
 {
-    walk_at_once(rank, 0, &walks[0]);
-    if (!rank->plan->settings.per_tensor_norms)
-        return;
-    sum_norms(rank);
-    walk_at_once(rank, 1, &walks[1]);
+    const zr_settings *settings = &rank->plan->settings;
+    zr_walk_vectors walks[ZR_MOST_WALKS];
+    int count = settings->delayed ? 1 : zr_plan_walks(rank->plan, walks);
+    zr_plan_walks(rank->plan, walks);
+    for (int w = 0; w < count; w++) {
+        walk_at_once(rank, w, &walks[w]);
+        if (settings->per_tensor_norms && w + 1 < count)
+            sum_norms(rank);
+    }
 }
 
 void zr_virtual_update(zr_virtual_rank *rank, const zr_instruction *i)
 {
-    zr_walk_vectors walks[2];
+    zr_walk_vectors walks[ZR_MOST_WALKS];
     zr_plan_walks(rank->plan, walks);
     if (i->what == ZR_PART_MEAN) {
         spend_mean(rank, i);
@@ -241,6 +245,6 @@ void zr_virtual_update(zr_virtual_rank *rank, const zr_instruction *i)
     } else if (i->slot.kind == ZR_SLOT_GROUP) {
         walk_overlapped(rank, &walks[0]);
     } else {
-        update_at_once(rank, walks);
+        update_at_once(rank);
     }
 }
