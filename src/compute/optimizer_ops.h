@@ -86,6 +86,21 @@ static inline int64_t zr_update_scales(const zr_update *s)
     AT(direction, const float *, ZR_READ, ZERO_F32, s->n)                                          \
     AT(parameters, void *, ZR_WRITTEN, s->parameters, s->n)
 
+// Muon's first walk: state0 += (1 - momentum) * (g - state0), and the direction is that, or with
+// nesterov g moved towards it by `momentum`; rounded to bf16.
+#define ZR_OPERANDS_momentum_direction(AT)                                                         \
+    AT(values, const zr_update_values *, ZR_READ | ZR_AUX, ZERO_U8, sizeof(zr_update_values))      \
+    AT(state0, void *, ZR_BOTH, s->states, s->n)                                                   \
+    AT(gradient, const void *, ZR_READ, s->gradient, s->n)                                         \
+    AT(direction, void *, ZR_WRITTEN, s->states, s->n)
+
+// Its second walk: master = factors[0] * master - factors[1] * direction, and the 16-bit copy.
+#define ZR_OPERANDS_orthogonal_update(AT)                                                          \
+    AT(factors, const float *, ZR_READ | ZR_AUX, ZERO_F32, 2)                                      \
+    AT(master, float *, ZR_BOTH, ZERO_F32, s->n)                                                   \
+    AT(direction, const void *, ZR_READ, s->states, s->n)                                          \
+    AT(parameters, void *, ZR_WRITTEN, s->parameters, s->n)
+
 // The average of the weights after an update: average += (1 - average_decay) * (master - average);
 // of the first update: average = master (torch.optim.swa_utils.AveragedModel).
 #define ZR_OPERANDS_average(AT)                                                                    \
@@ -122,6 +137,8 @@ static inline int64_t zr_squares_part(const zr_squares *s, int64_t k)
     OP(update, update, optimizer, 0, 0)                                                            \
     OP(lamb_direction, update, optimizer, 0, 0)                                                    \
     OP(subtract_scaled, update, optimizer, 0, 0)                                                   \
+    OP(momentum_direction, update, optimizer, 0, 0)                                                \
+    OP(orthogonal_update, update, optimizer, 0, 0)                                                 \
     OP(average, update, optimizer, 0, 0)                                                           \
     OP(square_sums, squares, square_sum, 0, 0)
 
