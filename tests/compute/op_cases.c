@@ -248,6 +248,11 @@ static zr_op convert(operands *o)
 static const zr_scaling scaling = {ZERO_BF16, ELEMS, 0.5f};
 static zr_op scale(operands *o) { return zr_op_scale(&scaling, o->a, o->b); }
 
+static zr_op weighted_sum(operands *o)
+{
+    return zr_op_weighted_sum(&(zr_weighted){ZERO_BF16, ELEMS, 0.5f, 2}, o->a, o->b, o->c);
+}
+
 static zr_op column_sum(operands *o)
 {
     const zr_matrix s = {.rows = ROWS, .width = WIDTH, .add = true};
@@ -452,6 +457,8 @@ const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS] = {
                                   2 * WORD * ELEMS, 0)},
     [ZR_OP_convert] = {CASE(convert, element, "r x, w out", (WORD + HALF) * ELEMS, 0)},
     [ZR_OP_scale] = {CASE(scale, element, "r x, w out", (WORD + HALF) * ELEMS, 0)},
+    [ZR_OP_weighted_sum] = {CASE(weighted_sum, element, "r sum, r x, w out",
+                                 (WORD + 2 * HALF) * ELEMS, 0)},
     [ZR_OP_column_sum] = {CASE(column_sum, column_sum, "r x, rwa out, scratch", (WORD * ELEMS), 0)},
     [ZR_OP_embedding_forward] = {CASE(embedding_forward, embedding,
                                       "ra ids, ra tokens, ra positions, w out",
