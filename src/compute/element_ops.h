@@ -78,18 +78,6 @@ typedef struct zr_scaling {
     AT(x, const float *, ZR_READ, ZERO_F32, s->n)                                                  \
     AT(out, void *, ZR_WRITTEN, s->to, s->n)
 
-typedef struct zr_weighted {
-    zero_dtype dtype; // of x and out
-    int64_t n;
-    float of_sum, of_x;
-} zr_weighted;
-
-// out = of_sum * sum + of_x * x; out may be x.
-#define ZR_OPERANDS_weighted_sum(AT)                                                               \
-    AT(sum, const float *, ZR_READ, ZERO_F32, s->n)                                                \
-    AT(x, const void *, ZR_READ, s->dtype, s->n)                                                   \
-    AT(out, void *, ZR_WRITTEN, s->dtype, s->n)
-
 typedef struct zr_dropout {
     zero_dtype from, to; // of x; of out
     int64_t n;
@@ -186,7 +174,6 @@ typedef struct zr_strided { // `bytes` of each row, and the bytes between rows
     OP(add, sum, element, 0, 0)                                                                    \
     OP(convert, conversion, element, 0, 0)                                                         \
     OP(scale, scaling, element, 0, 0)                                                              \
-    OP(weighted_sum, weighted, element, 0, 0)                                                      \
     OP(dropout, dropout, element, 0, 0)                                                            \
     OP(add_bias, matrix, element, 0, 0)                                                            \
     OP(column_sum, matrix, column_sum, 0, 0)                                                       \

@@ -71,6 +71,18 @@ typedef struct zr_update_values {
     AT(direction, const float *, ZR_READ, ZERO_F32, s->n)                                          \
     AT(parameters, void *, ZR_WRITTEN, s->parameters, s->n)
 
+typedef struct zr_weighted {
+    zero_dtype dtype; // of x and out
+    int64_t n;
+    float of_sum, of_x;
+} zr_weighted;
+
+// Muon's iteration: out = of_sum * sum + of_x * x; out may be x.
+#define ZR_OPERANDS_weighted_sum(AT)                                                               \
+    AT(sum, const float *, ZR_READ, ZERO_F32, s->n)                                                \
+    AT(x, const void *, ZR_READ, s->dtype, s->n)                                                   \
+    AT(out, void *, ZR_WRITTEN, s->dtype, s->n)
+
 // Elements [first, first + count) of a vector that is cut into chunks of ZR_SQUARES_CHUNK.
 typedef struct zr_squares {
     zero_dtype dtype;
@@ -100,6 +112,7 @@ static inline int64_t zr_squares_part(const zr_squares *s, int64_t k)
     OP(update, update, optimizer, 0, 0)                                                            \
     OP(lamb_direction, update, optimizer, 0, 0)                                                    \
     OP(subtract_scaled, update, optimizer, 0, 0)                                                   \
+    OP(weighted_sum, weighted, optimizer, 0, 0)                                                    \
     OP(square_sums, squares, square_sum, 0, 0)
 
 #endif

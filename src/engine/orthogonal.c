@@ -84,8 +84,7 @@ static zr_product gram_product(const iteration *at)
 
 static zr_product square_product(const iteration *at)
 {
-    return (zr_product){
-        .dtype = at->dtype, .out = ZERO_F32, .m = at->n, .n = at->n, .k = at->n};
+    return (zr_product){.dtype = at->dtype, .out = ZERO_F32, .m = at->n, .n = at->n, .k = at->n};
 }
 
 // F X of a square F; of a tall matrix, which is X^T: X^T F^T.
@@ -105,7 +104,8 @@ size_t zr_orthogonal_scratch(zr_queue *queue, const zr_orthogonal *of)
     const zr_product products[] = {gram_product(&at), square_product(&at), wide_product(&at)};
     size_t most = 0;
     for (int i = 0; i < ZR_COUNT(products); i++)
-        most = ZR_MAX(most, zr_op_scratch(queue, zr_op_product(&products[i], NULL, NULL, NULL, NULL)));
+        most =
+            ZR_MAX(most, zr_op_scratch(queue, zr_op_product(&products[i], NULL, NULL, NULL, NULL)));
     return most;
 }
 
@@ -161,11 +161,11 @@ static void apply_q(const iteration *at)
 static void begin_q(const iteration *at)
 {
     const int64_t n = at->n, size = sizeof(uint16_t);
-    const uint16_t a = zr_f32_to_f16((float)at->of->a);
+    uint16_t *a = (uint16_t *)(void *)at->sums; // which is free until the next product
+    *a = zr_f32_to_f16((float)at->of->a);
     zr_run(at->queue, zr_op_zero(&(zr_bytes){n * n * size}, at->q));
-    zr_run(at->queue, zr_op_copy_rows(&(zr_strided){n, size, 0, (n + 1) * size}, &a, at->q));
-    zr_run(at->queue,
-           zr_op_add(&(zr_sum){at->dtype, at->dtype, n * n}, at->q, at->factor, at->q));
+    zr_run(at->queue, zr_op_copy_rows(&(zr_strided){n, size, 0, (n + 1) * size}, a, at->q));
+    zr_run(at->queue, zr_op_add(&(zr_sum){at->dtype, at->dtype, n * n}, at->q, at->factor, at->q));
 }
 
 // square = a square + Z square

@@ -19,7 +19,10 @@
 
 #include "compute/compute.h"
 
-typedef enum zr_orthogonal_method { ZR_ORTHOGONAL_STANDARD, ZR_ORTHOGONAL_GRAM } zr_orthogonal_method;
+typedef enum zr_orthogonal_method {
+    ZR_ORTHOGONAL_STANDARD,
+    ZR_ORTHOGONAL_GRAM
+} zr_orthogonal_method;
 
 typedef struct zr_orthogonal { // of one matrix (rows, cols)
     int64_t rows, cols;
@@ -38,8 +41,8 @@ double zr_orthogonal_flops(const zr_orthogonal *of); // of its products
 // Replaces u by the result, bf16 (rows, cols) both. matrix and workspace are 64-byte aligned. It
 // allocates nothing; failures are the queue's (zr_queue_check). Bits depend only on the arguments
 // and the instruction set where products are our own, and also on the number of threads where
-// oneDNN computes them (path amx). A u with a value that is not finite gives no finite values; zeros
-// give zeros.
+// oneDNN computes them (path amx). A u with a value that is not finite gives no finite values;
+// zeros give zeros.
 void zr_orthogonal_run(zr_queue *queue, const zr_orthogonal *of, uint16_t *matrix, void *workspace);
 
 #endif

@@ -442,11 +442,15 @@ static void bytes_are_moved(void **state) { check_each_kernels(bytes_body); }
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(add_agrees),       cmocka_unit_test(column_sum_agrees),
-        cmocka_unit_test(convert_agrees),   cmocka_unit_test(scale_agrees),
+        cmocka_unit_test(add_agrees),
+        cmocka_unit_test(column_sum_agrees),
+        cmocka_unit_test(convert_agrees),
+        cmocka_unit_test(scale_agrees),
         cmocka_unit_test(weighted_sum_agrees),
-        cmocka_unit_test(dropout_agrees),   cmocka_unit_test(dropout_keeps_as_many_as_it_should),
-        cmocka_unit_test(embedding_agrees), cmocka_unit_test(bytes_are_moved),
+        cmocka_unit_test(dropout_agrees),
+        cmocka_unit_test(dropout_keeps_as_many_as_it_should),
+        cmocka_unit_test(embedding_agrees),
+        cmocka_unit_test(bytes_are_moved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
