@@ -33,9 +33,17 @@ static int64_t make_next_range(const zr_model_view *view, const zr_plan_tensor *
     return out->width;
 }
 
+// Muon's matrices have no second state: its place has their direction between the update's walks.
+static bool view_has_tensor(const zr_model_view *view, bool orthogonal)
+{
+    return !orthogonal || view->vector != ZR_VECTOR_STATE1;
+}
+
 static void use_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     taking *t = user;
+    if (!view_has_tensor(t->view, tensor->orthogonal))
+        return;
     for (int64_t done = 0, taken; done < count && t->status == ZERO_OK; done += taken) {
         zr_weight_range range = {.tensor = t->view->by_number[tensor->number]};
         if (t->portion) {
@@ -155,7 +163,9 @@ static zero_status outline_ranges(void *user, int part, zr_range_use use, void *
 
 static void add_elements(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
-    *(int64_t *)user += count;
+    zr_model_view *view = user;
+    if (view_has_tensor(view, tensor->orthogonal))
+        view->view.elements += count;
 }
 
 // Returns the tensor as files have it: the whole tensor for a tile.
@@ -181,7 +191,7 @@ static void list_flat_param(zr_model_view *view, const zr_flat_param *flat_param
 {
     for (int t = 0; t < flat_param->tensor_count; t++) {
         const zr_plan_tensor *tensor = &flat_param->tensors[t];
-        if (!view->by_number[tensor->number]) // otherwise another tile of it is listed already
+        if (!view->by_number[tensor->number] && view_has_tensor(view, tensor->orthogonal)) // otherwise another tile of it is listed already
             list_tensor(view, tensor->number, flat_param->kind, tensor->desc);
     }
 }
@@ -194,13 +204,20 @@ static void list_own_tensors(zr_model_view *view)
             list_flat_param(view, &plan->flat_params[p]);
 }
 
+static bool is_muons(const zr_model_view *view, const zr_tensor_walk *at)
+{
+    return zr_engine_plan(view->engine)->settings.orthogonal &&
+           zr_is_muon_matrix(at->model, at->unit, at->kind, at->desc);
+}
+
 // Lists all tensors of the whole model, also those that are on other ranks only. Their numbers are
 // consecutive.
 static void list_tensors_of_whole(zr_model_view *view, const zero_model *whole)
 {
     for (zr_tensor_walk w = zr_tensors_of(whole); w.desc; zr_tensors_next(&w))
         if (view_has_class(view, w.kind) &&
-            (view->vector == ZR_VECTOR_MASTER || view->filled || w.kind == ZERO_TRAINABLE))
+            (view->vector == ZR_VECTOR_MASTER || view->filled || w.kind == ZERO_TRAINABLE) &&
+            view_has_tensor(view, is_muons(view, &w)))
             list_tensor(view, w.number, w.kind, w.desc);
 }
 
@@ -210,7 +227,7 @@ static void count_elements(zr_model_view *view)
     for (int p = 0; p < plan->flat_param_count; p++)
         if (view_takes_flat_param(view, p))
             zr_for_parts(&plan->flat_params[p], own_shard_of(view, &plan->flat_params[p]),
-                         add_elements, &view->view.elements);
+                         add_elements, view);
 }
 
 zr_view_tensors zr_view_of_checkpoint(const zero_engine *engine)

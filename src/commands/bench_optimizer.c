@@ -1,6 +1,6 @@
 // `zero bench optimizer`: what comes after a reduction, over one rank's shard: the norm, then
 // unscale, clip, AdamW and the 16-bit copy at once. It is compared with a loop that reads,
-// modifies and writes as many bytes in place and computes next to nothing.
+// modifies and writes as many bytes in place and computes next to nothing. Then Muon's iteration.
 #include "base/numbers.h"
 #include "comm/agreement.h"
 #include "memory/arena.h"
@@ -110,19 +110,19 @@ static zero_status measure_kernels(const zr_bench *bench, shard *s, zero_error *
 zero_status zr_bench_optimizer(const zr_bench *bench, const zero_bench_options *options,
                                zero_error *error)
 {
-    double parameters = options->parameters;
+    double parameters = options->parameters > 0 ? options->parameters : DEFAULT_ELEMENTS;
     zr_ledger ledger = {0};
     zr_arena arena = {0};
     int64_t batch = (int64_t)PART * PARTS;
-    shard s = {.count =
-                   (int64_t)((parameters > 0 ? parameters : DEFAULT_ELEMENTS) + (double)batch - 1) /
-                   batch * batch};
+    shard s = {.count = (int64_t)(parameters + (double)batch - 1) / batch * batch};
     ZERO_TRY(zr_queue_open("cpu", NULL, bench->meter.threads, &s.queue, error));
     zero_status status =
         zr_comm_agree(bench->meter.comm, reserve_shard(&s, &ledger, &arena, error), error);
     if (status == ZERO_OK)
         status = measure_kernels(bench, &s, error);
     zr_arena_destroy(&arena);
+    if (status == ZERO_OK)
+        status = zr_bench_orthogonal(bench, s.queue, parameters, error);
     zr_queue_close(s.queue);
     return status;
 }

@@ -35,4 +35,9 @@ zr_bench_run zr_bench_checkpoint;
 zr_bench_run zr_bench_memory;
 zr_bench_run zr_bench_io;
 
+// The part of zr_bench_optimizer that measures Muon's iteration, on matrices of at most that many
+// elements (or small ones), and at most 2.4 million.
+zero_status zr_bench_orthogonal(const zr_bench *bench, zr_queue *queue, double parameters,
+                                zero_error *error);
+
 #endif

@@ -62,6 +62,7 @@ typedef struct zr_op {
         zr_sum sum;
         zr_conversion conversion;
         zr_scaling scaling;
+        zr_weighted weighted;
         zr_dropout dropout;
         zr_embedding embedding;
         zr_bytes bytes;

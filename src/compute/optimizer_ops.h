@@ -108,6 +108,18 @@ static inline int64_t zr_update_scales(const zr_update *s)
     AT(master, const float *, ZR_READ, ZERO_F32, s->n)                                             \
     AT(average, float *, ZR_BOTH, ZERO_F32, s->n)
 
+typedef struct zr_weighted {
+    zero_dtype dtype; // of x and out
+    int64_t n;
+    float of_sum, of_x;
+} zr_weighted;
+
+// Muon's iteration: out = of_sum * sum + of_x * x; out may be x.
+#define ZR_OPERANDS_weighted_sum(AT)                                                               \
+    AT(sum, const float *, ZR_READ, ZERO_F32, s->n)                                                \
+    AT(x, const void *, ZR_READ, s->dtype, s->n)                                                   \
+    AT(out, void *, ZR_WRITTEN, s->dtype, s->n)
+
 // Elements [first, first + count) of a vector that is cut into chunks of ZR_SQUARES_CHUNK.
 typedef struct zr_squares {
     zero_dtype dtype;
@@ -140,6 +152,7 @@ static inline int64_t zr_squares_part(const zr_squares *s, int64_t k)
     OP(momentum_direction, update, optimizer, 0, 0)                                                \
     OP(orthogonal_update, update, optimizer, 0, 0)                                                 \
     OP(average, update, optimizer, 0, 0)                                                           \
+    OP(weighted_sum, weighted, optimizer, 0, 0)                                                    \
     OP(square_sums, squares, square_sum, 0, 0)
 
 #endif

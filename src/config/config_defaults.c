@@ -10,10 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LR "optimizer.params.lr"
-#define BETAS "optimizer.params.betas"
-#define EPS "optimizer.params.eps"
-#define DECAY "optimizer.params.weight_decay"
+#define P "optimizer.params."
+#define LR P "lr"
+#define BETAS P "betas"
+#define EPS P "eps"
+#define DECAY P "weight_decay"
 #define S "scheduler.params."
 
 // Returns json_null if the value cannot be determined.
@@ -59,6 +60,16 @@ static json_t *auto_betas(const zr_config *config, const zr_config_facts *facts)
 static json_t *kind_eps(const zr_config *config, const zr_config_facts *facts)
 {
     return json_real(optimizer_defaults(config)->eps);
+}
+
+static json_t *kind_momentum(const zr_config *config, const zr_config_facts *facts)
+{
+    return json_real(optimizer_defaults(config)->momentum);
+}
+
+static json_t *kind_nesterov(const zr_config *config, const zr_config_facts *facts)
+{
+    return json_boolean(optimizer_defaults(config)->nesterov);
 }
 
 static json_t *auto_decay(const zr_config *config, const zr_config_facts *facts)
@@ -145,6 +156,10 @@ static const value_rule rules[] = {
     {BETAS, auto_betas, kind_betas, NULL},
     {EPS, kind_eps, kind_eps, NULL},
     {DECAY, auto_decay, NULL, NULL},
+    {P "momentum", kind_momentum, kind_momentum, NULL},
+    {P "nesterov", kind_nesterov, kind_nesterov, NULL},
+    {P "muon_lr", lr_of_optimizer_params, lr_of_optimizer_params, lr_of_optimizer_params},
+    {P "adam_lr", lr_of_optimizer_params, lr_of_optimizer_params, lr_of_optimizer_params},
     {"zero_optimization.reduce_bucket_size", auto_bucket, NULL, NULL},
     {"zero_optimization.stage3_prefetch_bucket_size", auto_prefetch, NULL, NULL},
     {"zero_optimization.stage3_param_persistence_threshold", auto_persistence, NULL, NULL},

@@ -18,6 +18,12 @@ int zr_optimizer_states(const zr_optimizer_spec *spec)
     return (of->states[0] != NULL) + (of->states[1] != NULL);
 }
 
+double zr_optimizer_rate(const zr_optimizer_spec *spec, bool matrices, double lr)
+{
+    bool own = spec->kind == ZR_OPTIMIZER_MUON && spec->lr > 0;
+    return own ? lr * ((matrices ? spec->muon_lr : spec->adam_lr) / spec->lr) : lr;
+}
+
 int zr_optimizer_find(const char *name, bool adam_w_mode)
 {
     if (!strcasecmp(name, "Adam"))
@@ -101,4 +107,15 @@ static const zr_optimizer_traits traits[ZR_OPTIMIZER_KINDS] = {
          .states = {"exp_avg", "exp_avg_sq"},
          .elementwise = false,
          .standard = {.kind = ZR_OPTIMIZER_LAMB, ADAM_NUMBERS, .min_coeff = 0.01, .max_coeff = 10}},
+    [ZR_OPTIMIZER_MUON] = {.name = "Muon",
+                           .states = {"exp_avg", "exp_avg_sq"},
+                           .elementwise = false,
+                           .standard = {.kind = ZR_OPTIMIZER_MUON,
+                                        .lr = 1e-3,
+                                        .beta1 = 0.9,
+                                        .beta2 = 0.95,
+                                        .eps = 1e-10,
+                                        .momentum = 0.95,
+                                        .nesterov = true,
+                                        .ns_method = 1}},
 };

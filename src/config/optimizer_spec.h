@@ -13,6 +13,7 @@ typedef enum zr_optimizer_kind {
     ZR_OPTIMIZER_ADAGRAD,
     ZR_OPTIMIZER_LION,
     ZR_OPTIMIZER_LAMB,
+    ZR_OPTIMIZER_MUON, // AdamW for what is no matrix (plan/muon.h)
     ZR_OPTIMIZER_KINDS
 } zr_optimizer_kind;
 
@@ -21,9 +22,12 @@ typedef struct zr_optimizer_spec {
     double lr; // of the group; a schedule may replace it
     double beta1, beta2, eps;
     double weight_decay;
-    double momentum, dampening;  // SGD
-    bool nesterov;               // SGD
+    double momentum, dampening;  // SGD; momentum: Muon
+    bool nesterov;               // SGD, Muon
     bool bias_correction;        // Adam, LAMB: of the averages, which start at zero
+    double muon_lr, adam_lr;     // Muon: of matrices; of the rest
+    int ns_method;               // Muon's iteration: 0 standard, 1 gram
+    int adjust_lr_fn;            // Muon: torch's 0 original, 1 match_rms_adamw
     double min_coeff, max_coeff; // LAMB: bounds of the trust ratio
     double ema_decay;            // of an average of the weights; 0: there is none
     bool decay_all;              // false: weight decay only on tensors of two or more dimensions
@@ -40,6 +44,10 @@ const zr_optimizer_traits *zr_optimizer_traits_of(zr_optimizer_kind kind);
 // Returns how many fp32 vectors per element this optimizer keeps in addition to the weights: 0 (SGD
 // without momentum), 1 or 2.
 int zr_optimizer_states(const zr_optimizer_spec *spec);
+
+// Returns the rate of Muon's matrices, or of what the elementwise update updates, where the schedule
+// gives `lr`.
+double zr_optimizer_rate(const zr_optimizer_spec *spec, bool matrices, double lr);
 
 // Returns the kind called `name` ("adamw", in any case); -1 if it is unknown or not built.
 int zr_optimizer_find(const char *name, bool adam_w_mode);

@@ -203,6 +203,7 @@ static zero_status prepare_engine(zero_engine *engine, zero_error *error)
                    zr_grid_staging_bytes(&engine->grid));
     if (engine->plan->settings.delayed)
         ZERO_TRY(zr_delayed_create(engine, error));
+    ZERO_TRY(zr_muon_create(engine, error));
     ZERO_TRY(zr_ledger_check(&engine->ledger, error));
     ZERO_TRY(zr_operands_bound(engine, error));
     say_draw(engine);
@@ -287,6 +288,7 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
 static void release_memory(zero_engine *engine)
 {
     zr_delayed_destroy(engine->delayed);
+    zr_muon_destroy(engine->muon);
     zr_memory_release(engine);
     zr_queue_unwrap(engine->queue, engine->recording);
     zr_operands_unbound(engine);

@@ -131,6 +131,7 @@ typedef struct zr_step_operands {
     zr_step_values *values; // (steps of a window)
     zr_update_values update;
     float lamb_step;                 // of the current tensor
+    float muon_factors[2];           // of the current matrix
     double squares[ZR_SQUARE_PARTS]; // what an operation of the gradient norm writes
 } zr_step_operands;
 
@@ -153,7 +154,8 @@ struct zero_engine {
     zr_channel_shape *channel_shapes; // (link_count)
     zr_tensor_exchange exchange;
     zr_offload offload;
-    zr_delayed *delayed; // NULL if the configuration does not delay updates
+    struct zr_muon *muon; // NULL with other optimizers
+    zr_delayed *delayed;  // NULL if the configuration does not delay updates
     zr_update_state update;
     zr_bound bound;
     zr_recorder *recorder;                    // NULL if nothing is recorded

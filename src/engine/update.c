@@ -5,6 +5,7 @@
 // zero, give a direction u, which is scaled by |p|/|u|. Both norms are sums over the chunks of all
 // ranks, so a tensor may lie on several ranks.
 #include "engine/engine_internal.h"
+#include "engine/muon.h"
 
 #include <math.h>
 #include <string.h>
@@ -24,7 +25,7 @@ void zr_update_average(zr_update_walk *walk, int64_t count, const zr_range_state
         zr_run(walk->queue, zr_op_average(&walk->update, walk->values, at->master, at->average));
 }
 
-static void update_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
+void zr_update_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     zr_update_walk *walk = user;
     const zr_range_states at = zr_update_states_from(walk, first);
@@ -107,6 +108,7 @@ zr_update_kind zr_optimizer_update_kind(zr_optimizer_kind optimizer)
         [ZR_OPTIMIZER_ADAMW] = ZR_UPDATE_ADAMW, [ZR_OPTIMIZER_ADAM_L2] = ZR_UPDATE_ADAM_L2,
         [ZR_OPTIMIZER_SGD] = ZR_UPDATE_SGD,     [ZR_OPTIMIZER_ADAGRAD] = ZR_UPDATE_ADAGRAD,
         [ZR_OPTIMIZER_LION] = ZR_UPDATE_LION,   [ZR_OPTIMIZER_LAMB] = ZR_UPDATE_ADAMW,
+        [ZR_OPTIMIZER_MUON] = ZR_UPDATE_ADAMW,
     };
     static_assert(ZR_COUNT(kinds) == ZR_OPTIMIZER_KINDS, "each optimizer has an update");
     return kinds[optimizer];
@@ -121,7 +123,7 @@ zr_update_walk zr_update_describe(zero_engine *engine, zr_queue *queue, zr_updat
     double t = (double)(engine->progress.updates + 1);
     bool corrects = spec->bias_correction;
     *values = (zr_update_values){
-        .lr = engine->update.lr,
+        .lr = zr_optimizer_rate(spec, false, engine->update.lr),
         .beta1 = betas[0],
         .beta2 = betas[1],
         .correction1 = corrects ? 1 - __builtin_pow(betas[0], t) : 1,
@@ -142,7 +144,7 @@ zr_update_walk zr_update_describe(zero_engine *engine, zr_queue *queue, zr_updat
                             .update = update,
                             .values = values,
                             .weight_decay = spec->weight_decay,
-                            .part = update_part,
+                            .part = zr_update_part,
                             .copies = zr_plan_updates_copies(engine->plan)};
 }
 
@@ -153,10 +155,10 @@ static zero_status sum_norms(zero_engine *engine, zero_error *error)
 
 const zr_update_step *zr_update_steps(const zr_settings *settings)
 {
-    static const zr_update_step elementwise[] = {{.part = update_part}},
+    static const zr_update_step elementwise[] = {{.part = zr_update_part}},
                                 lamb[] = {{direction_part, add_norms, sum_norms},
                                           {.part = apply_part}};
-    return settings->per_tensor_norms ? lamb : elementwise;
+    return settings->orthogonal ? zr_muon_steps : settings->per_tensor_norms ? lamb : elementwise;
 }
 
 zero_status zr_update_groups(zero_engine *engine, zero_error *error)

@@ -38,6 +38,7 @@ typedef struct zr_plan_tensor {
     // model itself, where a tensor's tiles share one.
     int number;
     bool decays;
+    bool orthogonal; // Muon updates it
 } zr_plan_tensor;
 
 typedef struct zr_flat_param {

@@ -31,7 +31,8 @@ int64_t zr_plan_share_of_machine(const zr_plan *plan, int64_t bytes)
 // What links and collectives hold is no space of the engine's: it counts as communication.
 void zr_plan_footprint(zr_plan *plan, const zr_machine *machine)
 {
-    plan->product_scratch_bytes = largest_product_scratch(plan, machine);
+    plan->product_scratch_bytes =
+        ZR_MAX(largest_product_scratch(plan, machine), plan->orthogonal_scratch);
     zr_plan_spaces(plan);
     for (int i = 0; i < ZR_SPACE_COUNT; i++)
         plan->bytes[plan->spaces[i].tier][plan->spaces[i].category] += plan->spaces[i].counted;

@@ -239,6 +239,7 @@ static zero_status make_parts(zr_plan *plan, const zr_machine *machine, zero_err
     zr_plan_gathers(plan, keep_all);
     ZERO_TRY(zr_plan_reductions(plan, error));
     ZERO_TRY(zr_plan_groups(plan, error));
+    ZERO_TRY(zr_plan_muon(plan, machine, error));
     ZERO_TRY(zr_plan_program(plan, error));
     zr_plan_fold(plan);
     zr_plan_footprint(plan, machine);
@@ -288,5 +289,6 @@ void zr_plan_destroy(zr_plan *plan)
     zr_free(plan->links);
     zr_free(plan->tied_weights);
     zr_free(plan->groups);
+    zr_free(plan->matrices);
     zr_free(plan);
 }

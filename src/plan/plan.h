@@ -8,6 +8,7 @@
 
 #include "plan/accumulators.h"
 #include "plan/groups.h"
+#include "plan/muon.h"
 #include "plan/plan_settings.h"
 #include "plan/flat_params.h"
 #include "plan/pipeline/part.h"
@@ -88,6 +89,10 @@ struct zr_plan {
     zr_shard_slice *shard_slices; // (shard_slice_count)
     zr_group *groups;             // (group_count) in the order of the update
     zr_staging_buffer_plan staging_buffer;
+    int matrix_count;
+    zr_matrix *matrices; // (matrix_count) Muon's, by rounds and owners
+    // Of the largest one, in bf16; of the iteration's workspace; of its products' scratch.
+    int64_t matrix_bytes, orthogonal_bytes, orthogonal_scratch;
     zr_moves moves;
     int visit_count;
     // (visit_count) of each chunk, forward of its units and then backward. A visit's flat

@@ -109,7 +109,8 @@ typedef struct zr_tiering {
 //   accumulation      micro-batches of a rank in a step (K)
 //   state_vectors     of the optimizer: Adam 2, Lion 1, SGD 0 or 1, ...
 //   per_tensor_norms  LAMB
-//   orthogonal        Muon: the directions of matrices are made whole
+//   orthogonal        Muon (plan/muon.h)
+//   gram              its iteration is DeepSpeed's on the Gram matrix
 //   factored          Adafactor: of a matrix, averages of rows and columns are kept
 //   average           an average of the weights is kept beside them
 //   exact_world       micro-batches are summed along one tree, whichever rank computes them
@@ -134,6 +135,7 @@ typedef struct zr_tiering {
     X(count, state_vectors)                                                                        \
     X(flag, per_tensor_norms)                                                                      \
     X(flag, orthogonal)                                                                            \
+    X(flag, gram)                                                                                  \
     X(flag, factored)                                                                              \
     X(flag, average)                                                                               \
     X(flag, exact_world)                                                                           \

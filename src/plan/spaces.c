@@ -134,6 +134,8 @@ static void list_spaces(zr_plan *plan)
                                   plan->staged_gradient_bytes},
         [ZR_SPACE_STAGING_BUFFERS] = {arena, nvme, host, ZERO_MEM_optimizer,
                                       plan->staging_buffer.count * plan->staging_buffer.bytes},
+        [ZR_SPACE_MUON] = {arena, trains && plan->matrix_bytes > 0, device, ZERO_MEM_optimizer,
+                           2 * plan->matrix_bytes + plan->orthogonal_bytes},
         [ZR_SPACE_STATE_VALUES] = {arena, trains && zr_plan_codes_states(plan), host,
                                    ZERO_MEM_optimizer, most_slice_elems(plan) * WORD},
     };

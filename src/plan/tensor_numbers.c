@@ -19,6 +19,9 @@ static void number_in_order(zr_plan *plan)
             zr_plan_tensor *tensor = &flat_param->tensors[t];
             bool continues = zr_tensor_continues(last ? last->desc : NULL, tensor->desc);
             tensor->number = continues ? last->number : plan->tensor_count++;
+            tensor->orthogonal =
+                plan->settings.orthogonal && zr_is_muon_matrix(plan->model, flat_param->ref.unit,
+                                                               flat_param->kind, tensor->desc);
         }
         last = &flat_param->tensors[flat_param->tensor_count - 1];
     }
@@ -90,6 +93,8 @@ static zero_status number_tensor(numbering *n, const zr_flat_param *flat_param,
                        n->plan->model->name, tensor->desc->name, zr_tensor_name(at.desc),
                        n->whole->name);
     tensor->number = n->first[u] + at.number;
+    tensor->orthogonal = n->plan->settings.orthogonal &&
+                         zr_is_muon_matrix(n->whole, u, flat_param->kind, tensor->desc);
     n->held[tensor->number] = true;
     return ZERO_OK;
 }

@@ -57,14 +57,16 @@ static zr_tiering tiering_of_config(const zr_offload_config *o, bool inference)
 
 zr_settings zr_settings_of(const zr_config *config, bool inference)
 {
+    bool muon = !inference && config->optimizer.kind == ZR_OPTIMIZER_MUON;
     return (zr_settings){
         .precision = precision_of_config(config, inference),
         .stage = (int)config->stage,
         .accumulation = config->accumulation,
         .state_vectors = inference ? 0 : zr_optimizer_states(&config->optimizer),
         .delayed = !inference && config->offload.delayed_from > 0,
-        .per_tensor_norms =
-            !inference && !zr_optimizer_traits_of(config->optimizer.kind)->elementwise,
+        .per_tensor_norms = !inference && config->optimizer.kind == ZR_OPTIMIZER_LAMB,
+        .orthogonal = muon,
+        .gram = muon && config->optimizer.ns_method == 1,
         .average = !inference && config->optimizer.ema_decay > 0,
         .exact_world = config->exact_world && !inference,
         .decay_all = config->optimizer.decay_all,

@@ -302,55 +302,6 @@ static zr_op copy_rows_together(operands *o)
 
 static zr_op zero(operands *o) { return zr_op_zero(&(zr_bytes){ELEMS}, o->b); }
 
-static zr_update range_of(zr_update_kind kind, zero_dtype parameters)
-{
-    return (zr_update){
-        .kind = kind, .parameters = parameters, .n = ELEMS, .epsilon = 1e-8, .weight_decay = 0.1};
-}
-
-static zr_op update(operands *o)
-{
-    const zr_update s = range_of(ZR_UPDATE_ADAMW, ZERO_BF16);
-    return zr_op_update(&s, &o->update, o->a, o->b, o->c, NULL, NULL, o->d, o->e);
-}
-
-static zr_op update_lion(operands *o)
-{
-    zr_update s = range_of(ZR_UPDATE_LION, ZERO_F32);
-    s.gradient = ZERO_F16;
-    return zr_op_update(&s, &o->update, o->a, o->b, NULL, NULL, NULL, o->d, NULL);
-}
-
-static zr_op average(operands *o)
-{
-    const zr_update s = {.n = 1100, .average_decay = 0.9};
-    return zr_op_average(&s, &o->update, o->a, o->b);
-}
-
-static zr_op square_sums(operands *o)
-{
-    const zr_squares s = {.first = ZR_SQUARES_CHUNK - 100, .count = 150};
-    return zr_op_square_sums(&s, o->a, o->sums);
-}
-
-static zr_op lamb_direction(operands *o)
-{
-    const zr_update s = range_of(ZR_UPDATE_ADAMW, ZERO_F32);
-    return zr_op_lamb_direction(&s, &o->update, o->a, o->b, o->c, o->e, o->d);
-}
-
-static zr_op subtract_scaled(operands *o)
-{
-    const zr_update s = range_of(ZR_UPDATE_ADAMW, ZERO_F32);
-    return zr_op_subtract_scaled(&s, &o->factor, o->a, o->b, NULL);
-}
-
-static zr_op subtract_scaled_with_copy(operands *o)
-{
-    const zr_update s = range_of(ZR_UPDATE_ADAMW, ZERO_F16);
-    return zr_op_subtract_scaled(&s, &o->factor, o->a, o->b, o->c);
-}
-
 #define CASE(function, activity, operands, ...)                                                    \
     {                                                                                              \
 #function, operands, function, ZR_ACTIVITY_##activity, __VA_ARGS__                         \
@@ -470,15 +421,28 @@ const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS] = {
     [ZR_OP_copy_rows] = {CASE(copy_rows, element, "ra from, wa to", 2 * ELEMS, 0),
                          CASE(copy_rows_together, element, "ra from, wa to", 2 * ELEMS, 0)},
     [ZR_OP_zero] = {CASE(zero, element, "w to", ELEMS, 0)},
-    [ZR_OP_update] = {CASE(update, optimizer, update_text, ELEMS *(3 * 2 * WORD + WORD + HALF), 0),
-                      CASE(update_lion, optimizer, update_text, ELEMS *(2 * 2 * WORD + HALF), 0)},
-    [ZR_OP_square_sums] = {CASE(square_sums, square_sum, "r g, wa sums", WORD * 150, 0)},
-    [ZR_OP_lamb_direction] = {CASE(lamb_direction, optimizer,
+    [ZR_OP_weighted_sum] = {CASE(op_case_weighted_sum, optimizer, "r sum, r x, w out",
+                                 (WORD + 2 * HALF) * ELEMS, 0)},
+    [ZR_OP_update] = {CASE(op_case_update, optimizer, update_text,
+                           ELEMS *(3 * 2 * WORD + WORD + HALF), 0),
+                      CASE(op_case_update_lion, optimizer, update_text,
+                           ELEMS *(2 * 2 * WORD + HALF), 0)},
+    [ZR_OP_momentum_direction] = {CASE(op_case_momentum_direction, optimizer,
+                                       "ra values, rw state0, r gradient, w direction",
+                                       ELEMS *(3 * HALF + WORD), 0)},
+    [ZR_OP_orthogonal_update] = {CASE(op_case_orthogonal_update, optimizer,
+                                      "ra factors, rw master, r direction, w parameters",
+                                      ELEMS *(2 * WORD + WORD + HALF), 0)},
+    [ZR_OP_average] = {CASE(op_case_average, optimizer, "ra values, r master, rw average",
+                            ELEMS * 3 * WORD, 0)},
+    [ZR_OP_square_sums] = {CASE(op_case_square_sums, square_sum, "r g, wa sums", WORD * 150, 0)},
+    [ZR_OP_lamb_direction] = {CASE(op_case_lamb_direction, optimizer,
                                    "ra values, r master, rw state0, rw state1, r gradient, "
                                    "w direction",
                                    ELEMS * 7 * WORD, 0)},
-    [ZR_OP_subtract_scaled] = {CASE(subtract_scaled, optimizer, subtract_text, ELEMS * 3 * WORD, 0),
-                               CASE(subtract_scaled_with_copy, optimizer, subtract_text,
+    [ZR_OP_subtract_scaled] = {CASE(op_case_subtract_scaled, optimizer, subtract_text,
+                                    ELEMS * 3 * WORD, 0),
+                               CASE(op_case_subtract_scaled_with_copy, optimizer, subtract_text,
                                     ELEMS *(3 * WORD + HALF), 0)},
 };
 

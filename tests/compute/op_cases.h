@@ -59,6 +59,18 @@ zr_op op_case_scale_columns(operands *o);
 zr_op op_case_scale_columns_of_sum(operands *o);
 zr_op op_case_column_products(operands *o);
 
+// op_cases_optimizer.c
+zr_op op_case_update(operands *o);
+zr_op op_case_update_lion(operands *o);
+zr_op op_case_square_sums(operands *o);
+zr_op op_case_lamb_direction(operands *o);
+zr_op op_case_subtract_scaled(operands *o);
+zr_op op_case_subtract_scaled_with_copy(operands *o);
+zr_op op_case_weighted_sum(operands *o);
+zr_op op_case_momentum_direction(operands *o);
+zr_op op_case_orthogonal_update(operands *o);
+zr_op op_case_average(operands *o);
+
 extern const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS];
 // Returns the case that follows; NULL: returns the first. Returns NULL after the last.
 const op_case *op_case_next(const op_case *before);

@@ -193,6 +193,34 @@ static void scale_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void scale_agrees(void **state) { check_each_kernels(scale_body); }
 
+// Both products and their sum are rounded once, to the type of the result; in place, too.
+static void weighted_sum_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    for (int k = 0; k < ZR_COUNT(counts); k++)
+        for (int t = 0; t < STORAGE_TYPES; t++) {
+            const int64_t n = counts[k];
+            const zr_weighted weighted = {storage_types[t], n, -4.7f, 0.3f};
+            float *sum = floats_random(n, 1, 2), *want = floats_new(n);
+            void *stored = array_random(storage_types[t], n + 1, 2, 1),
+                 *x = array_at(storage_types[t], stored, k % 2),
+                 *got = array_new(storage_types[t], n);
+            float *values = array_floats(storage_types[t], x, n);
+            for (int64_t i = 0; i < n; i++)
+                want[i] = (float)(-4.7f * (double)sum[i] + 0.3f * (double)values[i]);
+            zr_run(ref, zr_op_weighted_sum(&weighted, sum, x, got));
+            check_stored("weighted sum of ref", storage_types[t], got, want, n);
+            zr_run(queue, zr_op_weighted_sum(&weighted, sum, x, x));
+            check_close_as("weighted sum", storage_types[t], x, got, n, 1e-7, 1e-6);
+            floats_free(sum);
+            floats_free(want);
+            floats_free(values);
+            array_free(stored);
+            array_free(got);
+        }
+}
+
+static void weighted_sum_agrees(void **state) { check_each_kernels(weighted_sum_body); }
+
 static void convert_agrees(void **state) { check_each_kernels(convert_body); }
 
 // ---- dropout ----
@@ -414,10 +442,15 @@ static void bytes_are_moved(void **state) { check_each_kernels(bytes_body); }
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(add_agrees),       cmocka_unit_test(column_sum_agrees),
-        cmocka_unit_test(convert_agrees),   cmocka_unit_test(scale_agrees),
-        cmocka_unit_test(dropout_agrees),   cmocka_unit_test(dropout_keeps_as_many_as_it_should),
-        cmocka_unit_test(embedding_agrees), cmocka_unit_test(bytes_are_moved),
+        cmocka_unit_test(add_agrees),
+        cmocka_unit_test(column_sum_agrees),
+        cmocka_unit_test(convert_agrees),
+        cmocka_unit_test(scale_agrees),
+        cmocka_unit_test(weighted_sum_agrees),
+        cmocka_unit_test(dropout_agrees),
+        cmocka_unit_test(dropout_keeps_as_many_as_it_should),
+        cmocka_unit_test(embedding_agrees),
+        cmocka_unit_test(bytes_are_moved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

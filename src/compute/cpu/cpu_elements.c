@@ -11,7 +11,8 @@ typedef struct element_job {
     const void *a, *b, *d;
     void *out, *out2;
     zero_dtype of_a, of_b, of_out;
-    float p; // of dropout; the factor of scale
+    float p;      // of dropout; the factor of scale
+    float factor; // of b in a weighted sum; that of a is p
     uint64_t key;
     int64_t first; // of the mask of dropout
 } element_job;
@@ -189,6 +190,34 @@ void ZR_CPU_TABLE(zr_cpu_scale)(zr_queue *queue, const zr_scaling *of, const flo
 {
     element_job job = {.n = of->n, .a = x, .out = out, .of_out = of->to, .p = of->by};
     run_over_elements(queue, &job, scale_range);
+}
+
+INLINE void weighted_sum_as(zero_dtype type, const element_job *job, int64_t i, int64_t end)
+{
+    for (; i < end; i += LANES) {
+        vf sum = vf_get_as(ZERO_F32, job->a, i, end - i), x = vf_get_as(type, job->b, i, end - i);
+        vf_put_as(type, job->out, i, end - i, sum * job->p + x * job->factor);
+    }
+}
+
+static void weighted_sum_range(const void *job_, int64_t first, int64_t last, int worker)
+{
+    const element_job *job = job_;
+    int64_t begin = first * UNIT, end = range_end(job, last);
+    WITH_TYPE(T, job->of_b, weighted_sum_as(T, job, begin, end));
+}
+
+void ZR_CPU_TABLE(zr_cpu_weighted_sum)(zr_queue *queue, const zr_weighted *of, const float *sum,
+                                       const void *x, void *out)
+{
+    element_job job = {.n = of->n,
+                       .a = sum,
+                       .b = x,
+                       .out = out,
+                       .of_b = of->dtype,
+                       .p = of->of_sum,
+                       .factor = of->of_x};
+    run_over_elements(queue, &job, weighted_sum_range);
 }
 
 void ZR_CPU_TABLE(zr_cpu_dropout)(zr_queue *queue, const zr_dropout *of,

@@ -107,6 +107,14 @@ void zr_ref_convert(zr_queue *queue, const zr_conversion *of, const void *x, voi
         ref_put(of->to, out, i, ref_get(of->from, x, i));
 }
 
+void zr_ref_weighted_sum(zr_queue *queue, const zr_weighted *of, const float *sum, const void *x,
+                         void *out)
+{
+    for (int64_t i = 0; i < of->n; i++)
+        ref_put(of->dtype, out, i,
+                (double)of->of_sum * sum[i] + (double)of->of_x * ref_get(of->dtype, x, i));
+}
+
 void zr_ref_scale(zr_queue *queue, const zr_scaling *of, const float *x, void *out)
 {
     for (int64_t i = 0; i < of->n; i++)
