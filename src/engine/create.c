@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "comm/agreement.h"
 #include "engine/interpret.h"
+#include "engine/muon.h"
 #include "model/lm_build.h"
 #include "model/pipeline_stage_cut.h"
 

@@ -280,7 +280,7 @@ static zero_status scatter_matrix(zr_muon *muon, int matrix, zero_error *error)
     return ZERO_OK;
 }
 
-static void compute_matrix(zero_engine *engine, const zr_matrix *matrix)
+static void compute_matrix(zero_engine *engine, const zr_muon_matrix *matrix)
 {
     const room room = room_of(engine);
     const zr_orthogonal of = zr_plan_orthogonal(engine->plan, matrix->rows, matrix->cols);
@@ -293,7 +293,7 @@ static zero_status make_orthogonal(zero_engine *engine, zero_error *error)
     zr_muon *muon = engine->muon;
     const zr_plan *plan = engine->plan;
     for (int first = 0, end; first < plan->matrix_count; first = end) {
-        const zr_matrix *own = NULL;
+        const zr_muon_matrix *own = NULL;
         for (end = first; end < plan->matrix_count &&
                           plan->matrices[end].round == plan->matrices[first].round;
              end++) {
@@ -317,7 +317,7 @@ static void momentum_part(void *user, const zr_plan_tensor *tensor, int64_t firs
     zr_update_walk *walk = user;
     const zr_range_states at = zr_update_states_from(walk, first);
     if (!tensor->orthogonal) {
-        zr_update_part(walk, tensor, first, count);
+        zr_update_elements(walk, tensor, first, count);
         return;
     }
     walk->update.n = count;

@@ -25,7 +25,7 @@ void zr_update_average(zr_update_walk *walk, int64_t count, const zr_range_state
         zr_run(walk->queue, zr_op_average(&walk->update, walk->values, at->master, at->average));
 }
 
-void zr_update_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
+void zr_update_elements(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     zr_update_walk *walk = user;
     const zr_range_states at = zr_update_states_from(walk, first);
@@ -144,7 +144,7 @@ zr_update_walk zr_update_describe(zero_engine *engine, zr_queue *queue, zr_updat
                             .update = update,
                             .values = values,
                             .weight_decay = spec->weight_decay,
-                            .part = zr_update_part,
+                            .part = zr_update_elements,
                             .copies = zr_plan_updates_copies(engine->plan)};
 }
 
@@ -155,7 +155,7 @@ static zero_status sum_norms(zero_engine *engine, zero_error *error)
 
 const zr_update_step *zr_update_steps(const zr_settings *settings)
 {
-    static const zr_update_step elementwise[] = {{.part = zr_update_part}},
+    static const zr_update_step elementwise[] = {{.part = zr_update_elements}},
                                 lamb[] = {{direction_part, add_norms, sum_norms},
                                           {.part = apply_part}};
     return settings->orthogonal ? zr_muon_steps : settings->per_tensor_norms ? lamb : elementwise;

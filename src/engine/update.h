@@ -34,7 +34,7 @@ const zr_update_step *zr_update_steps(const zr_settings *settings);
 // Returns the states of the current shard slice from an element of the flat parameter on.
 zr_range_states zr_update_states_from(const zr_update_walk *walk, int64_t element);
 // A zr_part_fn: the elementwise update.
-void zr_update_part(void *walk, const zr_plan_tensor *tensor, int64_t first, int64_t count);
+void zr_update_elements(void *walk, const zr_plan_tensor *tensor, int64_t first, int64_t count);
 // Adds the new weights of a range to their average, where there is one.
 void zr_update_average(zr_update_walk *walk, int64_t count, const zr_range_states *at);
 

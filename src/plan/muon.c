@@ -104,7 +104,7 @@ static zero_status list_matrices(zr_plan *plan, zero_error *error)
                 continue;
             if (flat_param->streamed)
                 return refuse_streamed(plan, tensor, error);
-            plan->matrices[plan->matrix_count++] = (zr_matrix){
+            plan->matrices[plan->matrix_count++] = (zr_muon_matrix){
                 .number = tensor->number, .rows = whole.shape[0], .cols = whole.shape[1]};
         }
     }
@@ -114,7 +114,7 @@ static zero_status list_matrices(zr_plan *plan, zero_error *error)
 // The largest first; of two that are as large, the one with the lower number.
 static int compare_sizes(const void *a_, const void *b_)
 {
-    const zr_matrix *a = a_, *b = b_;
+    const zr_muon_matrix *a = a_, *b = b_;
     const zr_orthogonal of_a = zr_orthogonal_standard(a->rows, a->cols),
                         of_b = zr_orthogonal_standard(b->rows, b->cols);
     double x = zr_orthogonal_flops(&of_a), y = zr_orthogonal_flops(&of_b);
@@ -123,7 +123,7 @@ static int compare_sizes(const void *a_, const void *b_)
 
 static int compare_rounds(const void *a_, const void *b_)
 {
-    const zr_matrix *a = a_, *b = b_;
+    const zr_muon_matrix *a = a_, *b = b_;
     return a->round != b->round ? a->round - b->round : a->owner - b->owner;
 }
 
@@ -139,7 +139,7 @@ static zero_status choose_owners(zr_plan *plan, zero_error *error)
         return ZERO_ERR_MEMORY;
     qsort(plan->matrices, (size_t)plan->matrix_count, sizeof *plan->matrices, compare_sizes);
     for (int i = 0; i < plan->matrix_count; i++) {
-        zr_matrix *matrix = &plan->matrices[i];
+        zr_muon_matrix *matrix = &plan->matrices[i];
         const zr_orthogonal of = zr_plan_orthogonal(plan, matrix->rows, matrix->cols);
         for (int r = 1; r < ranks; r++)
             if (loads[r].flops < loads[matrix->owner].flops)
@@ -174,7 +174,7 @@ zero_status zr_plan_muon(zr_plan *plan, const zr_machine *machine, zero_error *e
     ZERO_TRY(list_matrices(plan, error));
     ZERO_TRY(choose_owners(plan, error));
     for (int i = 0; i < plan->matrix_count; i++) {
-        const zr_matrix *matrix = &plan->matrices[i];
+        const zr_muon_matrix *matrix = &plan->matrices[i];
         const zr_orthogonal of = zr_plan_orthogonal(plan, matrix->rows, matrix->cols);
         int64_t bytes = ZR_ROUND_UP(matrix->rows * matrix->cols * (int64_t)sizeof(uint16_t),
                                     (int64_t)ALIGN);

@@ -47,12 +47,12 @@ static inline bool zr_orthogonal_begins(int step)
 // Says whether the step after this one needs a gram matrix that is made from this step's.
 bool zr_orthogonal_goes_on(const zr_orthogonal *of, int step);
 
-typedef struct zr_matrix { // one that Muon updates
+typedef struct zr_muon_matrix { // one that Muon updates
     int number;            // zr_plan_tensor.number
     int64_t rows, cols;    // of the whole
     int owner;             // data rank x tensor ranks + tensor rank
     int round;
-} zr_matrix;
+} zr_muon_matrix;
 
 // Says whether Muon updates a tensor of a model's unit. The model is whole.
 bool zr_is_muon_matrix(const zero_model *model, int unit, zero_class kind,

@@ -90,7 +90,7 @@ struct zr_plan {
     zr_group *groups;             // (group_count) in the order of the update
     zr_staging_buffer_plan staging_buffer;
     int matrix_count;
-    zr_matrix *matrices; // (matrix_count) Muon's, by rounds and owners
+    zr_muon_matrix *matrices; // (matrix_count) Muon's, by rounds and owners
     // Of the largest one, in bf16; of the iteration's workspace; of its products' scratch.
     int64_t matrix_bytes, orthogonal_bytes, orthogonal_scratch;
     zr_moves moves;
