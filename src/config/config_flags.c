@@ -198,8 +198,9 @@ static zero_status put_if_undisputed(const flagging *f, const zr_key *key, const
 // scheduler.
 static bool replaces_scheduler(const flagging *f, const char *path, const json_t *value)
 {
+    const zr_setting *scheduler = zr_config_at(f->config, "scheduler.type");
     return !strcmp(path, ZR_OWN_SCHEDULE "type") && json_is_string(value) &&
-           json_is_string(zr_config_value(f->config, "scheduler.type"));
+           json_is_string(scheduler->value) && !zr_setting_is_auto(scheduler);
 }
 
 zero_status zr_config_override(zr_config *config, const char *path, const char *text,

@@ -95,8 +95,8 @@ const zr_key zr_keys_schedule[] = {
                 "1 - sqrt(p)"),
     KEY(NUMBER, OWN "min_lr_ratio", "0", .most = 1, .kinds = DECAYING,
         FIELD(schedule.min_lr_ratio),
-        .help = "part of lr at the last update (cosine: 0.1); 0: that is where the decay would be "
-                "an update after it"),
+        .help = "part of lr at the last update (cosine: 0.1); with 0 the decay ends an update "
+                "later, so that none has rate 0"),
 };
 // clang-format on
 const int zr_keys_schedule_count = ZR_COUNT(zr_keys_schedule);

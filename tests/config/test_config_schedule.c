@@ -123,6 +123,10 @@ static void test_a_flag_takes_the_schedulers_place(void **state)
                 flags, &log);
     assert_int_equal(c->schedule.kind, ZR_SCHEDULE_OWN_WSD);
     zr_config_destroy(c);
+    c = flagged("{\"scheduler\": {\"type\": \"auto\"}}", flags, &log);
+    assert_int_equal(c->schedule.kind, ZR_SCHEDULE_OWN_WSD);
+    assert_lacks(log.lines, "says scheduler.type");
+    zr_config_destroy(c);
     zero_error error;
     c = parsed("{" WARMUP_LR "}", &error);
     assert_int_equal(
