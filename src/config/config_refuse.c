@@ -79,7 +79,8 @@ static zero_status refuse_unknown_parameter(const zr_config *config, int index, 
     const char *name = of_optimizer ? zr_optimizer_traits_of(config->optimizer.kind)->name
                                     : zr_schedule_name(config->schedule.kind);
     zr_where where = zr_setting_where(config, &config->settings[index]);
-    if (!of_optimizer && kind == ZR_SCHEDULE_CONSTANT)
+    bool theirs = kind != ZR_SCHEDULE_CONSTANT && !zr_schedule_is_own((zr_lr_schedule_kind)kind);
+    if (!of_optimizer && !theirs)
         return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s needs a scheduler.type", where.text,
                        key->path);
     zr_buffer known = {0};

@@ -67,6 +67,10 @@ static void test_refusals(void **state)
     must_fail("{" WARMUP_LR ", \"libzero\": {\"schedule\": {\"type\": \"wsd\"}}}", ZERO_ERR_CONFIG,
               "scheduler.type \"WarmupLR\" (ds.json:1:24) and libzero.schedule.type \"wsd\" "
               "(ds.json:1:105) are both schedules: say one of them");
+    must_fail(
+        "{\"scheduler\": {\"params\": {\"warmup_num_steps\": 3}}, \"libzero\": {\"schedule\": "
+        "{\"type\": \"wsd\"}}}",
+        ZERO_ERR_CONFIG, "scheduler.params.warmup_num_steps needs a scheduler.type");
     must_fail("{\"libzero\": {\"schedule_from_one\": true, \"schedule\": {\"type\": \"linear\"}}}",
               ZERO_ERR_CONFIG,
               "libzero.schedule_from_one is for WarmupCosineLR; the schedule is linear");
@@ -194,7 +198,7 @@ static void test_the_length_of_the_run(void **state)
         OWN("\"type\": \"wsd\", \"warmup\": \"60%\", \"decay\": 41"), 100,
         "a warm-up of 60 updates (libzero.schedule.warmup \"60%\" (ds.json:1:52)) and a decay "
         "of 41 (libzero.schedule.decay 41 (ds.json:1:68)) do not fit into a run of 100");
-    check_run(OWN("\"type\": \"wsd\", \"warmup\": 0, \"decay\": 9223372036854775807"), 100,
+    check_run(OWN("\"type\": \"wsd\", \"warmup\": 1, \"decay\": 9223372036854775807"), 100,
               "do not fit");
     check_run(OWN("\"type\": \"cosine\", \"warmup\": 101"), 100,
               "a warm-up of 101 updates (libzero.schedule.warmup 101 (ds.json:1:55)) does not fit "
