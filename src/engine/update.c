@@ -3,8 +3,8 @@
 //
 // LAMB, Algorithm 2 of arXiv 1904.00962 with phi(z) = z, walks twice: the moments, corrected for
 // their start at zero, give a direction u, which is scaled by |p|/|u|. DeepSpeed's min_coeff and
-// max_coeff bound this ratio, not |p| as the paper's other phi does. Both norms are sums over the chunks of all
-// ranks, so a tensor may lie on several ranks.
+// max_coeff bound this ratio, not |p| as the paper's other phi does. Both norms are sums over the
+// chunks of all ranks, so a tensor may lie on several ranks.
 #include "engine/engine_internal.h"
 
 #include <math.h>
