@@ -295,14 +295,14 @@ static zero_status fill_optimizer(zr_config *config, const zr_config_facts *fact
 static zero_status fill_schedule(zr_config *config, const zr_config_facts *facts,
                                  const zero_logger *logger, zero_error *error)
 {
+    if (is_given_value(config, ZR_OWN_SCHEDULE "warmup") ||
+        is_given_value(config, ZR_OWN_SCHEDULE "min_lr_ratio"))
+        return put_unless_given(config, ZR_OWN_SCHEDULE "type", json_string("cosine"), error);
     if (facts->total_steps < 1) {
         zr_log(logger, ZERO_LOG_DEBUG,
                "schedule: a constant rate, as the length of the run is unknown");
         return ZERO_OK;
     }
-    if (is_given_value(config, ZR_OWN_SCHEDULE "warmup") ||
-        is_given_value(config, ZR_OWN_SCHEDULE "min_lr_ratio"))
-        return put_unless_given(config, ZR_OWN_SCHEDULE "type", json_string("cosine"), error);
     ZERO_TRY(put_unless_given(config, "scheduler.type", json_string("WarmupCosineLR"), error));
     ZERO_TRY(put_unless_given(config, S "total_num_steps", auto_total(config, facts), error));
     ZERO_TRY(put_unless_given(config, S "warmup_num_steps", auto_warmup(config, facts), error));

@@ -151,6 +151,9 @@ static void test_a_warmup_alone(void **state)
     assert_int_equal(c->schedule.warmup_steps, 10);
     assert_true(c->schedule.min_lr_ratio == 0.1);
     zr_config_destroy(c);
+    c = with_defaults(OWN("\"warmup\": 5"), &(zr_config_facts){FACTS}, &log); // of unknown length
+    assert_int_equal(c->schedule.kind, ZR_SCHEDULE_OWN_COSINE);
+    zr_config_destroy(c);
 }
 
 // The written file resolves to the same, at the same length of the run.
