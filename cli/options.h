@@ -66,6 +66,9 @@ typedef enum cli_option_id {
     OPT_LR,
     OPT_OPTIMIZER_STATES,
     OPT_EMA,
+    OPT_SCHEDULE_LR,
+    OPT_WARMUP,
+    OPT_DECAY,
     OPT_SEED,
     OPT_EVAL_EVERY,
     OPT_SAMPLE_EVERY,
@@ -154,7 +157,7 @@ const char *cli_field(const cli_arguments *arguments);
 // ---- overrides.c: the options that set keys of the configuration, in the form that the library
 // takes
 
-enum { CLI_MOST_OVERRIDES = 21 }; // rows in overrides.c
+enum { CLI_MOST_OVERRIDES = 24 }; // rows in overrides.c
 
 typedef struct cli_overrides {
     zero_override at[CLI_MOST_OVERRIDES];

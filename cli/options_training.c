@@ -58,6 +58,17 @@ const cli_option cli_options_training[] = {
         .standard_text = "the configuration's, or 0: none",
         .help = "keep an average of the weights, too, with this decay, such as 0.999; exported to "
                 "OUT/ema"),
+    OPTION(CHOICE, SCHEDULE_LR, "--schedule-lr", "NAME", TRAIN,
+        .choices = "constant|linear|cosine|wsd",
+        .standard_text = "the configuration's, or cosine",
+        .help = "how the learning rate goes on after the warm-up: constant; linear or cosine "
+                "decay over the rest of the run, down to 0 or a tenth; wsd (warm-up, stable, "
+                "decay), constant but for a linear decay to 0 at the end"),
+    OPTION(TEXT, WARMUP, "--warmup", "N|P%", TRAIN,
+        .standard_text = "a tenth of the run, at most 100 updates",
+        .help = "updates of the linear warm-up, or their part of the run"),
+    OPTION(TEXT, DECAY, "--decay", "N|P%", TRAIN, .standard_text = "20%",
+        .help = "with --schedule-lr wsd: updates of the decay, or their part of the run"),
     OPTION(INTEGER, SEED, "--seed", "S", TRAIN | GENERATE | DATA, RANGE(0, INT64_SAFE),
         .standard_text = "1337",
         .help = "seed of the weights, the order of the data, and dropout",

@@ -30,6 +30,9 @@ static const struct {
     {OPT_ATTENTION, "libzero.attention"},
     {OPT_SEED, "libzero.seed", 1 << CLI_TRAIN},
     {OPT_LR, "optimizer.params.lr", 1 << CLI_TRAIN},
+    {OPT_SCHEDULE_LR, "libzero.schedule.type"},
+    {OPT_WARMUP, "libzero.schedule.warmup"},
+    {OPT_DECAY, "libzero.schedule.decay"},
 };
 
 static const char *option_as_text(const cli_arguments *a, cli_option_id id, char number[static 32])

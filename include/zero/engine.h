@@ -51,8 +51,8 @@ typedef struct zero_options {
     // "cpu:avx512_bf16", "cpu:amx": that path; "ref": plain C, slow; NULL: "cpu". It applies to
     // this engine, not to the process. A path that this machine does not offer is ZERO_ERR_USAGE.
     const char *backend;
-    // Updates of the whole run; 0 if unknown. "auto" in a schedule needs it, and the schedule's
-    // beta1 is checked up to this update.
+    // Updates of the whole run; 0 if unknown. "auto" in a schedule needs it, and so does
+    // libzero.schedule; the schedule's beta1 is checked up to this update.
     int64_t total_steps;
     zero_logger logger;
     // 1: reserves no memory for gradients and optimizer states; only zero_evaluate and functions

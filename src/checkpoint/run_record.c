@@ -252,7 +252,8 @@ static void read_formulas(const json_t *state, zr_run_before *out)
     const json_t *own = get_nested_member(state, "config", "libzero");
     const char *mean = text_of_key(own, "loss_mean");
     out->has_loss_mean = !mean || !strcmp(mean, "micro_batch");
-    out->has_rate_0 = !json_is_true(json_object_get(own, "schedule_from_one"));
+    out->has_rate_0 = !json_is_true(json_object_get(own, "schedule_from_one")) &&
+                      !text_of_key(json_object_get(own, "schedule"), "type");
 }
 
 void zr_run_before_of_checkpoint(const char *checkpoint, zr_run_before *out)

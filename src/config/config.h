@@ -152,6 +152,10 @@ zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts,
 // takes beta1 out of [0, 1) within the first `updates` updates.
 zero_status zr_config_check_length(const zr_config *config, int64_t updates, zero_error *error);
 
+// Returns an error if a resolved configuration has a schedule of the program's own, and the run is
+// shorter than its warm-up and decay, or of unknown length where they need one.
+zero_status zr_config_check_schedule(const zr_config *config, zero_error *error);
+
 // Returns the micro-batch for a configuration that names none, once find_ranks has been called; 0:
 // the facts do not say it.
 int64_t zr_config_usual_micro_batch(const zr_config *config, const zr_config_facts *facts);

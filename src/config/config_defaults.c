@@ -124,6 +124,16 @@ static json_t *auto_warmup(const zr_config *config, const zr_config_facts *facts
     return json_integer(facts->total_steps > 0 ? ZR_MAX(facts->total_steps / 20, 1) : 1000);
 }
 
+static json_t *own_warmup(const zr_config *config, const zr_config_facts *facts)
+{
+    return facts->total_steps > 0 ? auto_warmup(config, facts) : json_null();
+}
+
+static json_t *own_min_lr_ratio(const zr_config *config, const zr_config_facts *facts)
+{
+    return json_real(config->schedule.kind == ZR_SCHEDULE_OWN_COSINE ? 0.1 : 0);
+}
+
 static json_t *auto_total(const zr_config *config, const zr_config_facts *facts)
 {
     return facts->total_steps > 0 ? json_integer(facts->total_steps) : json_null();
@@ -166,6 +176,8 @@ static const value_rule rules[] = {
     {S "warmup_max_lr", lr_of_optimizer_params, absent_max_lr, lr_of_optimizer_params},
     {S "warmup_num_steps", auto_warmup, NULL, NULL},
     {S "total_num_steps", auto_total, NULL, NULL},
+    {ZR_OWN_SCHEDULE "warmup", own_warmup, own_warmup, own_warmup},
+    {ZR_OWN_SCHEDULE "min_lr_ratio", own_min_lr_ratio, own_min_lr_ratio, NULL},
     {S "cycle_max_lr", lr_of_optimizer_params, NULL, NULL},
     {S "cycle_second_step_size", NULL, NULL, first_step_size},
     {S "cycle_second_stair_count", NULL, NULL, first_stair_count},
@@ -298,6 +310,9 @@ static zero_status fill_optimizer(zr_config *config, const zr_config_facts *fact
 static zero_status fill_schedule(zr_config *config, const zr_config_facts *facts,
                                  const zero_logger *logger, zero_error *error)
 {
+    if (is_given_value(config, ZR_OWN_SCHEDULE "warmup") ||
+        is_given_value(config, ZR_OWN_SCHEDULE "min_lr_ratio"))
+        return put_unless_given(config, ZR_OWN_SCHEDULE "type", json_string("cosine"), error);
     if (facts->total_steps < 1) {
         zr_log(logger, ZERO_LOG_DEBUG,
                "schedule: a constant rate, as the length of the run is unknown");
@@ -325,7 +340,8 @@ zero_status zr_config_defaults_apply(zr_config *config, const zr_config_facts *f
                                      const zero_logger *logger, zero_error *error)
 {
     bool optimizer = is_given_value(config, "optimizer.type"),
-         schedule = is_given_value(config, "scheduler.type");
+         schedule = is_given_value(config, "scheduler.type") ||
+                    is_given_value(config, ZR_OWN_SCHEDULE "type");
     if (!optimizer)
         ZERO_TRY(fill_optimizer(config, facts, logger, error));
     if (!optimizer && !schedule)

@@ -194,6 +194,15 @@ static zero_status put_if_undisputed(const flagging *f, const zr_key *key, const
     return put_flag(f, zr_config_at(f->config, key->path), value);
 }
 
+// Returns whether the flag puts a schedule of the program's own in the place of the file's
+// scheduler.
+static bool replaces_scheduler(const flagging *f, const char *path, const json_t *value)
+{
+    const zr_setting *scheduler = zr_config_at(f->config, "scheduler.type");
+    return !strcmp(path, ZR_OWN_SCHEDULE "type") && json_is_string(value) &&
+           json_is_string(scheduler->value) && !zr_setting_is_auto(scheduler);
+}
+
 zero_status zr_config_override(zr_config *config, const char *path, const char *text,
                                const char *flag, bool strict, const zero_logger *logger,
                                zero_error *error)
@@ -210,7 +219,11 @@ zero_status zr_config_override(zr_config *config, const char *path, const char *
         return put_if_undisputed(&f, key, text, value);
     bool precision = !strcmp(path, "libzero.dtype") && json_is_string(value);
     zero_status status = ZERO_OK;
-    if (differs_from_file(setting, value))
+    bool replaces = replaces_scheduler(&f, path, value);
+    if (replaces)
+        status = report_contradicted_file(&f, path, value, "scheduler.type",
+                                          zr_config_at(config, "scheduler.type"));
+    else if (differs_from_file(setting, value))
         status = report_contradicted_file(&f, last_part_of_path(path), value,
                                           last_part_of_path(path), setting);
     else if (precision)
@@ -222,6 +235,8 @@ zero_status zr_config_override(zr_config *config, const char *path, const char *
         return status;
     }
     ZERO_TRY(put_flag(&f, setting, value));
+    if (replaces)
+        zr_config_forget_scheduler(config);
     // The rate that the flag means may be in the file's schedule.
     static const char warmup_max[] = "scheduler.params.warmup_max_lr";
     if (!strcmp(path, "optimizer.params.lr") && json_is_number(zr_config_value(config, warmup_max)))

@@ -73,11 +73,14 @@ static zero_status refuse_unknown_parameter(const zr_config *config, int index, 
 {
     const zr_key *key = zr_key_at(index);
     bool of_optimizer = !strncmp(key->path, "optimizer", 9);
+    if (zr_key_is_own_schedule(key))
+        return zr_config_refuse_schedule_key(config, index, error);
     int kind = of_optimizer ? (int)config->optimizer.kind : (int)config->schedule.kind;
     const char *name = of_optimizer ? zr_optimizer_traits_of(config->optimizer.kind)->name
                                     : zr_schedule_name(config->schedule.kind);
     zr_where where = zr_setting_where(config, &config->settings[index]);
-    if (!of_optimizer && kind == ZR_SCHEDULE_CONSTANT)
+    bool theirs = kind != ZR_SCHEDULE_CONSTANT && !zr_schedule_is_own((zr_lr_schedule_kind)kind);
+    if (!of_optimizer && !theirs)
         return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s needs a scheduler.type", where.text,
                        key->path);
     zr_buffer known = {0};
@@ -91,14 +94,12 @@ static zero_status refuse_unknown_parameter(const zr_config *config, int index, 
 zero_status zr_config_settle_kinds(zr_config *config, zero_error *error)
 {
     const json_t *optimizer = zr_config_value(config, "optimizer.type");
-    const json_t *scheduler = zr_config_value(config, "scheduler.type");
     const json_t *mode = zr_config_value(config, "optimizer.params.adam_w_mode");
     const char *name = json_is_string(optimizer) ? json_string_value(optimizer) : "AdamW";
     if (!strcmp(name, "auto"))
         name = "AdamW";
     config->optimizer.kind = (zr_optimizer_kind)zr_optimizer_find(name, !json_is_false(mode));
-    int schedule = json_is_string(scheduler) ? zr_schedule_find(json_string_value(scheduler)) : -1;
-    config->schedule.kind = schedule < 0 ? ZR_SCHEDULE_CONSTANT : (zr_lr_schedule_kind)schedule;
+    ZERO_TRY(zr_config_settle_schedule(config, error));
     for (int i = 0; i < zr_key_count(); i++)
         if (zr_setting_is_given(&config->settings[i]) && !zr_key_applies(zr_key_at(i), config))
             return refuse_unknown_parameter(config, i, error);

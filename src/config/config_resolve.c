@@ -53,6 +53,8 @@ static void fill_field(zr_config *config, const zr_key *key, const json_t *value
         *(bool *)field = json_is_true(value);
     else if (key->type == ZR_KEY_INT || key->type == ZR_KEY_BYTES)
         *(int64_t *)field = json_integer_value(value);
+    else if (key->type == ZR_KEY_UPDATES)
+        *(int64_t *)field = json_integer_value(value); // a part of the run follows
     else if (key->type == ZR_KEY_NUMBER)
         *(double *)field = json_number_value(value);
     else if (key->type == ZR_KEY_ENUM)
@@ -233,6 +235,7 @@ zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts,
     ZERO_TRY(zr_config_settle_precision(config, facts, logger, error));
     ZERO_TRY(zr_config_settle_values(config, facts, logger, error));
     fill_fields(config);
+    zr_config_fill_schedule(config, facts, logger);
     ZERO_TRY(fill_betas(config, error));
     ZERO_TRY(check_optimizer(config, error));
     ZERO_TRY(check_schedule(config, logger, error));

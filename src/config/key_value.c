@@ -14,9 +14,11 @@
 #include <zero/configuration.h>
 
 static const char *const type_names[] = {
-    [ZR_KEY_BYTES] = "bytes",   [ZR_KEY_BOOL] = "true or false", [ZR_KEY_INT] = "integer",
-    [ZR_KEY_NUMBER] = "number", [ZR_KEY_STRING] = "string",      [ZR_KEY_ENUM] = "one of",
-    [ZR_KEY_LIST] = "list",     [ZR_KEY_OBJECT] = "object",      [ZR_KEY_ANY] = "anything",
+    [ZR_KEY_BYTES] = "bytes",   [ZR_KEY_BOOL] = "true or false",
+    [ZR_KEY_INT] = "integer",   [ZR_KEY_NUMBER] = "number",
+    [ZR_KEY_STRING] = "string", [ZR_KEY_ENUM] = "one of",
+    [ZR_KEY_LIST] = "list",     [ZR_KEY_OBJECT] = "object",
+    [ZR_KEY_ANY] = "anything",  [ZR_KEY_UPDATES] = "updates, or part",
 };
 
 static const char *const treatment_names[] = {
@@ -119,6 +121,22 @@ static bool check_bytes(json_t *value, json_t **normal)
     return true;
 }
 
+double zr_key_percent(const char *text)
+{
+    char *end;
+    double number = strtod(text, &end);
+    bool begins = isdigit((unsigned char)*text) || *text == '.';
+    return begins && !strcmp(end, "%") && number <= 100 ? number : -1;
+}
+
+static bool check_updates(const zr_key *key, json_t *value, json_t **normal)
+{
+    if (!json_is_string(value))
+        return check_int(key, value, normal);
+    *normal = json_incref(value);
+    return zr_key_percent(json_string_value(value)) >= 0;
+}
+
 static bool check_number(const zr_key *key, json_t *value, json_t **normal)
 {
     double real = json_number_value(value);
@@ -158,6 +176,10 @@ static void describe_wanted(const zr_key *key, char wanted[ZR_KEY_WANTED_BYTES])
         snprintf(wanted, ZR_KEY_WANTED_BYTES,
                  "a number of bytes, such as 2147483648, \"2GB\" or \"512MiB\"");
         break;
+    case ZR_KEY_UPDATES:
+        snprintf(wanted, ZR_KEY_WANTED_BYTES,
+                 "a number of updates, such as 100, or a part of the run, such as \"5%%\"");
+        break;
     default:
         snprintf(wanted, ZR_KEY_WANTED_BYTES, "%s%s",
                  key->type == ZR_KEY_BOOL     ? ""
@@ -179,6 +201,7 @@ static bool check_type(const zr_key *key, json_t *value, json_t **normal)
     case ZR_KEY_NUMBER: return check_number(key, value, normal);
     case ZR_KEY_ENUM: return check_enum(key, value, normal);
     case ZR_KEY_BYTES: return check_bytes(value, normal);
+    case ZR_KEY_UPDATES: return check_updates(key, value, normal);
     case ZR_KEY_BOOL: fits = json_is_boolean(value); break;
     case ZR_KEY_STRING: fits = json_is_string(value); break;
     case ZR_KEY_LIST: fits = json_is_array(value); break;
@@ -203,7 +226,8 @@ json_t *zr_key_check(const zr_key *key, json_t *value, char wanted[ZR_KEY_WANTED
 
 json_t *zr_key_standard(const zr_key *key)
 {
-    bool text = key->type == ZR_KEY_STRING || key->type == ZR_KEY_ENUM || key->type == ZR_KEY_ANY;
+    bool text = key->type == ZR_KEY_STRING || key->type == ZR_KEY_ENUM ||
+                key->type == ZR_KEY_UPDATES || key->type == ZR_KEY_ANY;
     bool word = !strcmp(key->standard, "auto") || !strcmp(key->standard, "max");
     json_t *value = word || (text && strcmp(key->standard, "null"))
                         ? json_string(key->standard)

@@ -12,7 +12,8 @@ typedef enum zr_key_type {
     ZR_KEY_BOOL,
     ZR_KEY_INT, // 5e8 is an integer, 0.5 is not; "max" is 2^63-1
     ZR_KEY_NUMBER,
-    ZR_KEY_BYTES, // 512, "512", "2GB", "512MiB"
+    ZR_KEY_BYTES,   // 512, "512", "2GB", "512MiB"
+    ZR_KEY_UPDATES, // 100, or "5%" of the run's
     ZR_KEY_STRING,
     ZR_KEY_ENUM, // one of `choices`
     ZR_KEY_LIST,
@@ -94,6 +95,8 @@ json_t *zr_key_standard(const zr_key *key);
 bool zr_key_allows(const zr_key *key, const json_t *value); // the value is not refused
 // Returns why a value that is not allowed is refused.
 const char *zr_key_refusal(const zr_key *key, const json_t *value);
+// Returns the number of "5%", 0 to 100; -1: the text is something else.
+double zr_key_percent(const char *text);
 const char *zr_key_type_name(zr_key_type type);
 #define ZR_KEY_REMOVED "DeepSpeed has removed it: 0.19.6 reads it, 0.19.8 refuses it"
 const char *zr_treatment_name(zr_treatment treatment);

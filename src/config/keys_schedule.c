@@ -1,9 +1,11 @@
-// Rows of the scheduler. `kinds` says which schedules have a parameter; step_schedules.h says what
-// it means.
+// Rows of the scheduler, and of the program's own schedules. `kinds` says which schedules have a
+// parameter; step_schedules.h says what it means.
 #include "config/key_rows.h"
 
 #define P "scheduler.params."
 #define IS(kind) (1u << ZR_SCHEDULE_##kind)
+#define OWN "libzero.schedule."
+#define DECAYING (IS(OWN_LINEAR) | IS(OWN_COSINE) | IS(OWN_WSD))
 #define WARMUPS (IS(WARMUP) | IS(WARMUP_DECAY))
 
 // clang-format off
@@ -76,6 +78,25 @@ const zr_key zr_keys_schedule[] = {
     KEY(INT, P "last_batch_iteration", "-1", .least = -1,
         REFUSED("-1", "a run goes on from its checkpoint, not from a number in the configuration"),
         .help = "where the schedule starts"),
+    KEY(ENUM, OWN "type", "null", .nullable = true, .choices = "constant|linear|cosine|wsd",
+        .help = "a schedule of the program's own (--schedule-lr): a linear warm-up, then the "
+                "optimizer's lr throughout; a linear decay; half a cosine; or the lr throughout "
+                "and a decay at the end of the run (warm-up, stable, decay). No update has rate 0; "
+                "null: as scheduler.type says"),
+    KEY(UPDATES, OWN "warmup", "null", .nullable = true, .kinds = IS(OWN_CONSTANT) | DECAYING,
+        FIELD(schedule.warmup_steps),
+        .help = "updates of the warm-up (--warmup), or a part of the run, \"5%\": the first "
+                "has lr / warmup, the last lr; null: a tenth of the run, at most 100"),
+    KEY(UPDATES, OWN "decay", "20%", .kinds = IS(OWN_WSD), FIELD(schedule.decay_steps),
+        .help = "updates of the decay (--decay), the last of the run, or a part of the run"),
+    KEY(ENUM, OWN "decay_type", "linear", .kinds = IS(OWN_WSD), FIELD(schedule.decay_shape),
+        .choices = "linear|cosine|1-sqrt",
+        .help = "what is left of lr at part p of the decay: 1 - p, (1 + cos(pi p)) / 2, or "
+                "1 - sqrt(p)"),
+    KEY(NUMBER, OWN "min_lr_ratio", "0", .most = 1, .kinds = DECAYING,
+        FIELD(schedule.min_lr_ratio),
+        .help = "part of lr at the last update (cosine: 0.1); with 0 the decay ends an update "
+                "later, so that none has rate 0"),
 };
 // clang-format on
 const int zr_keys_schedule_count = ZR_COUNT(zr_keys_schedule);

@@ -38,6 +38,8 @@ static const char *const schedule_names[ZR_SCHEDULE_COUNT] = {
     [ZR_SCHEDULE_CONSTANT] = "constant",          [ZR_SCHEDULE_WARMUP] = "WarmupLR",
     [ZR_SCHEDULE_WARMUP_DECAY] = "WarmupDecayLR", [ZR_SCHEDULE_WARMUP_COSINE] = "WarmupCosineLR",
     [ZR_SCHEDULE_ONE_CYCLE] = "OneCycle",         [ZR_SCHEDULE_RANGE_TEST] = "LRRangeTest",
+    [ZR_SCHEDULE_OWN_CONSTANT] = "constant",      [ZR_SCHEDULE_OWN_LINEAR] = "linear",
+    [ZR_SCHEDULE_OWN_COSINE] = "cosine",          [ZR_SCHEDULE_OWN_WSD] = "wsd",
 };
 
 const char *zr_schedule_name(zr_lr_schedule_kind kind) { return schedule_names[kind]; }

@@ -60,15 +60,27 @@ typedef enum zr_lr_schedule_kind {
     ZR_SCHEDULE_WARMUP_COSINE,
     ZR_SCHEDULE_ONE_CYCLE,
     ZR_SCHEDULE_RANGE_TEST,
+    // The program's own, libzero.schedule: a warm-up, a constant rate, a decay.
+    ZR_SCHEDULE_OWN_CONSTANT, // without a decay
+    ZR_SCHEDULE_OWN_LINEAR,   // without a constant rate
+    ZR_SCHEDULE_OWN_COSINE,   // the same
+    ZR_SCHEDULE_OWN_WSD,
     ZR_SCHEDULE_COUNT
 } zr_lr_schedule_kind;
+
+// What is left of the rate at part p of a decay.
+typedef enum zr_decay_shape {
+    ZR_SHAPE_LINEAR, // 1 - p
+    ZR_SHAPE_COSINE, // (1 + cos(pi p)) / 2
+    ZR_SHAPE_ROOT,   // 1 - sqrt(p)
+} zr_decay_shape;
 
 typedef struct zr_lr_schedule {
     zr_lr_schedule_kind kind;
     double lr;             // the optimizer's own: the constant rate, and the top of the cosine
     double min_lr, max_lr; // warm-up and cycle use both, the range test min_lr
-    int64_t warmup_steps;  // values below 2 count as 2
-    int64_t total_steps;   // decay and cosine
+    int64_t warmup_steps;  // values below 2 count as 2 (own: below 1 as 1)
+    int64_t total_steps;   // decay, cosine, own
     int warmup_linear;     // 0: logarithmic, 1: linear
     double warmup_min_ratio, cosine_min_ratio; // cosine: fractions of lr
     // Cosine: the program's own variant, which has no update at rate 0. The first rate is lr /
@@ -77,18 +89,25 @@ typedef struct zr_lr_schedule {
     int64_t first_steps, second_steps;   // one cycle: up, down
     int64_t first_stairs, second_stairs; // 0: continuous
     double decay_lr_rate, decay_momentum_rate;
-    int64_t decay_steps; // after the cycle; 0: no decay
+    int64_t decay_steps; // of one decay after the cycle; own: at the end of the run; 0: no decay
     bool cycle_momentum;
     double min_momentum, max_momentum; // of beta1
     int64_t range_steps;
     double range_rate;
     bool range_staircase;
+    int decay_shape;     // own: of zr_decay_shape
+    double min_lr_ratio; // own: part of lr at the end of the decay
 } zr_lr_schedule;
 
-// Returns "WarmupLR" and the like; "constant" if there is no scheduler.
+// Returns "WarmupLR", "wsd" and the like; "constant" if there is no scheduler.
 const char *zr_schedule_name(zr_lr_schedule_kind kind);
 // Returns -1 if no schedule has that name (case does not matter).
 int zr_schedule_find(const char *name);
+// Returns whether it is one of the program's own, which libzero.schedule names.
+static inline bool zr_schedule_is_own(zr_lr_schedule_kind kind)
+{
+    return kind >= ZR_SCHEDULE_OWN_CONSTANT && kind <= ZR_SCHEDULE_OWN_WSD;
+}
 // Returns n at the end of a one cycle schedule's cycle.
 double zr_schedule_cycle_length(const zr_lr_schedule *schedule);
 // Returns 1 + rate x the number of decays between the end of the cycle and n.

@@ -150,6 +150,11 @@ static bool has_kind(const zr_key *key, int kind)
     return key->kinds == 0 || (key->kinds >> kind & 1);
 }
 
+bool zr_key_is_own_schedule(const zr_key *key)
+{
+    return !strncmp(key->path, ZR_OWN_SCHEDULE, sizeof ZR_OWN_SCHEDULE - 1);
+}
+
 bool zr_key_applies(const zr_key *key, const zr_config *config)
 {
     if (!strncmp(key->path, "optimizer.params.", 17))
@@ -157,7 +162,7 @@ bool zr_key_applies(const zr_key *key, const zr_config *config)
     if (!strncmp(key->path, "scheduler.params.", 17))
         return config->schedule.kind != ZR_SCHEDULE_CONSTANT &&
                has_kind(key, config->schedule.kind);
-    return true;
+    return !zr_key_is_own_schedule(key) || has_kind(key, config->schedule.kind);
 }
 
 bool zr_key_is_idle(const zr_key *key, const zr_config *config)

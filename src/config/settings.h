@@ -51,6 +51,9 @@ void zr_value_write(const json_t *value, int indent, zr_buffer *out);
 // Returns whether row `key` is a parameter of the optimizer or schedule that the configuration has
 // chosen (true for rows that are no parameters).
 bool zr_key_applies(const zr_key *key, const zr_config *config);
+// The section of the program's own schedules; whether a row is in it.
+#define ZR_OWN_SCHEDULE "libzero.schedule."
+bool zr_key_is_own_schedule(const zr_key *key);
 // Returns whether the switch that row `key` needs is off, so that the key has no effect. It may be
 // called only after that switch is settled.
 bool zr_key_is_idle(const zr_key *key, const zr_config *config);
@@ -73,6 +76,14 @@ zero_status zr_config_settle_elastic(zr_config *config, const zero_logger *logge
 // config_refuse.c
 zero_status zr_config_refuse(const zr_config *config, zero_error *error);
 zero_status zr_config_settle_kinds(zr_config *config, zero_error *error);
+// config_schedule.c: the first is a step of zr_config_settle_kinds, the second says why row `index`
+// is no key of the schedule.
+zero_status zr_config_settle_schedule(zr_config *config, zero_error *error);
+zero_status zr_config_refuse_schedule_key(const zr_config *config, int index, zero_error *error);
+void zr_config_fill_schedule(zr_config *config, const zr_config_facts *facts,
+                             const zero_logger *logger);
+// Forgets the file's scheduler, in whose place a flag has put a schedule of the program's own.
+void zr_config_forget_scheduler(zr_config *config);
 // config_precision.c
 zero_status zr_config_settle_precision(zr_config *config, const zr_config_facts *facts,
                                        const zero_logger *logger, zero_error *error);

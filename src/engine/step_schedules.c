@@ -1,5 +1,5 @@
 // DeepSpeed's schedules, written in its order of operations so that the values agree to the last
-// bit or two, and one schedule of our own; and dynamic loss scaling, whose tests are in DeepSpeed's
+// bit or two, and schedules of our own; and dynamic loss scaling, whose tests are in DeepSpeed's
 // order, so that every scale agrees with its.
 #include "engine/step_schedules.h"
 
@@ -54,6 +54,32 @@ static double cosine_from_one(const zr_lr_schedule *s, double t)
            (s->cosine_min_ratio + (1.0 - s->cosine_min_ratio) * (1 + cos(M_PI * progress)) / 2);
 }
 
+// Returns what the decay leaves of the rate at update t. Without a least rate the decay is one
+// update longer than the run, so that no update is made at rate 0.
+static double own_decayed_part(const zr_lr_schedule *s, double t)
+{
+    double start = (double)(s->total_steps - s->decay_steps),
+           end = (double)s->total_steps + (s->min_lr_ratio == 0);
+    if (s->decay_steps == 0 || t <= start)
+        return 1;
+    double progress = fmin(1.0, (t - start) / (end - start));
+    switch ((zr_decay_shape)s->decay_shape) {
+    case ZR_SHAPE_COSINE: return (1 + cos(M_PI * progress)) / 2;
+    case ZR_SHAPE_ROOT: return 1 - sqrt(progress);
+    default: return fmax(0.0, (end - t) / (end - start));
+    }
+}
+
+// The program's own schedules by name: update t = 1, 2, ... of the warm-up has t / length of the
+// rate.
+static double own_lr(const zr_lr_schedule *s, double t)
+{
+    double length = (double)ZR_MAX(s->warmup_steps, 1);
+    if (t <= length)
+        return s->lr * (t / length);
+    return s->lr * (s->min_lr_ratio + (1.0 - s->min_lr_ratio) * own_decayed_part(s, t));
+}
+
 static double stairs_part(const zr_lr_schedule *s, double n, double total, int64_t stairs)
 {
     double i = fmod(n, total), count = (double)stairs;
@@ -99,6 +125,10 @@ double zr_schedule_lr(const zr_lr_schedule *s, int64_t n)
             return s->min_lr + (s->max_lr - s->min_lr) * cycle_part(s, updates);
         return s->min_lr / zr_schedule_decay_factor(s, updates, s->decay_lr_rate);
     case ZR_SCHEDULE_RANGE_TEST: return range_lr(s, updates);
+    case ZR_SCHEDULE_OWN_CONSTANT:
+    case ZR_SCHEDULE_OWN_LINEAR:
+    case ZR_SCHEDULE_OWN_COSINE:
+    case ZR_SCHEDULE_OWN_WSD: return own_lr(s, updates + 1);
     default: return s->lr;
     }
 }

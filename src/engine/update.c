@@ -1,9 +1,10 @@
 // The update: it unscales, clips, applies the optimizer and makes the 16-bit copy in one walk over
 // the range that this rank updates (section 5.1: each rank updates its partition).
 //
-// LAMB, Algorithm 2 of arXiv 1904.00962, walks twice: the moments, corrected for their start at
-// zero, give a direction u, which is scaled by |p|/|u|. Both norms are sums over the chunks of all
-// ranks, so a tensor may lie on several ranks.
+// LAMB, Algorithm 2 of arXiv 1904.00962 with phi(z) = z, walks twice: the moments, corrected for
+// their start at zero, give a direction u, which is scaled by |p|/|u|. DeepSpeed's min_coeff and
+// max_coeff bound this ratio, not |p| as the paper's other phi does. Both norms are sums over the
+// chunks of all ranks, so a tensor may lie on several ranks.
 #include "engine/engine_internal.h"
 #include "engine/muon.h"
 

@@ -71,6 +71,7 @@ static zr_resolution describe_resolution(const zero_options *options, const zr_t
 static zero_status check_config(const zero_options *options, const zr_config *config,
                                 zero_error *error)
 {
+    ZERO_TRY(zr_config_check_schedule(config, error));
     ZERO_TRY(zr_config_check_length(config, options->total_steps, error));
     if (options->shape.batch && config->micro_batch != options->shape.batch)
         return zr_fail(

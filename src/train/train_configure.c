@@ -200,6 +200,8 @@ zero_status zr_train_configure(zr_train *train, zero_error *error)
     zero_logger logger = {.write = log_choice, .user = train};
     ZERO_TRY(choose_steps(train, error));
     ZERO_TRY(make_config(train, train->resolved.steps, &logger, &train->resolved.config, error));
+    if (!train->asked.options->dry_run || train->asked.replay_to) // else a step stands for the run
+        ZERO_TRY(zr_config_check_schedule(train->resolved.config, error));
     ZERO_TRY(zr_config_check_length(train->resolved.config, train->resolved.steps, error));
     ZERO_TRY(check_model_part(train, error));
     train->resolved.keeps_weight_decay =

@@ -104,7 +104,10 @@ simulate --gpus --ranks
 train --gpus --ranks
 generate -n --tokens
 plan --nodes --machines
-train --warmup_steps scheduler.params.warmup_num_steps in the file of --config
+train --warmup_steps --warmup
+train --warmup_ratio --warmup P%
+train --lr_scheduler_type --schedule-lr
+train --lr-wsd-decay-iters --decay
 END
 # What has no option here: why.
 while read -r command theirs why; do

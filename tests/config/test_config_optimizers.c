@@ -181,7 +181,8 @@ static void test_names_of_schedules(void **state)
     for (int kind = ZR_SCHEDULE_WARMUP; kind < ZR_SCHEDULE_COUNT; kind++)
         assert_int_equal(zr_schedule_find(zr_schedule_name((zr_lr_schedule_kind)kind)), kind);
     assert_int_equal(zr_schedule_find("onecycle"), ZR_SCHEDULE_ONE_CYCLE);
-    assert_int_equal(zr_schedule_find("constant"), -1);
+    assert_int_equal(zr_schedule_find("constant"), ZR_SCHEDULE_OWN_CONSTANT);
+    assert_int_equal(zr_schedule_find("none"), -1);
 }
 
 #define CYCLE_OF_30                                                                                \

@@ -46,7 +46,7 @@ static bool fits(const zr_key *key, const char *value)
     case '[': return key->type == ZR_KEY_LIST;
     case '{': return key->type == ZR_KEY_OBJECT || is_section(key);
     case 'n': return key->nullable || is_section(key);
-    case '7': return key->type == ZR_KEY_BYTES;
+    case '7': return key->type == ZR_KEY_BYTES || key->type == ZR_KEY_UPDATES;
     default: return false;
     }
 }

@@ -25,6 +25,10 @@ zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)
     if (status == ZERO_OK) {
         fuzz_must(config->stage >= 0 && config->stage <= 3 &&
                   config->train_batch == config->micro_batch * config->accumulation * 4);
+        if (zr_config_check_schedule(config, NULL) == ZERO_OK &&
+            config->schedule.kind == ZR_SCHEDULE_OWN_WSD)
+            fuzz_must(config->schedule.warmup_steps + config->schedule.decay_steps <=
+                      config->schedule.total_steps);
         zr_config_write(config, &text);
         if (text.failed)
             status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of the configuration");

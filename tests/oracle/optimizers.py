@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/engine/optimizer_golden.c: 20 updates of each optimizer, by PyTorch in double precision (LAMB and Lion, which it
-lacks, by their papers' algorithms).  python tests/oracle/optimizers.py > tests/engine/optimizer_golden.c"""
+"""Writes tests/engine/optimizer_golden.c: 20 updates of each optimizer, by PyTorch in double precision (LAMB, Lion and Adam with
+uncorrected averages, which it lacks, by their papers' algorithms).  python tests/oracle/optimizers.py > tests/engine/optimizer_golden.c"""
 import math
 import textwrap
 
@@ -30,16 +30,25 @@ def lion(p, grads, b1, b2, wd):
     return p
 
 
-def lamb(p, grads, b1, b2, eps, wd):
+def adamw_uncorrected(p, grads, b1, b2, eps, wd):
+    """AdamW whose averages stay as they are, though they start at zero: DeepSpeed's bias_correction false."""
+    m, v = torch.zeros_like(p), torch.zeros_like(p)
+    for g in grads:
+        m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g * g
+        p = p * (1 - LR * wd) - LR * m / (v.sqrt() + eps)
+    return p
+
+
+def lamb(p, grads, b1, b2, eps, wd, corrects=True):
     """Algorithm 2 of "Large Batch Optimization for Deep Learning" (arXiv 1904.00962), line by line, on plain numbers: the moments m and v, both
     corrected for their start at zero, r = m^ / (sqrt(v^) + eps), and a step of lr phi(|x|) / |r + wd x| along r + wd x. phi is the identity, and
-    DeepSpeed's bounds hold for the ratio; where either norm is 0 the ratio is 1."""
+    DeepSpeed's bounds hold for the ratio; where either norm is 0 the ratio is 1. Without corrections m^ is m and v^ is v."""
     x, m, v = list(p), [0.0] * len(p), [0.0] * len(p)
     for t, g in enumerate(grads, 1):
         m = [b1 * a + (1 - b1) * b for a, b in zip(m, g)]
         v = [b2 * a + (1 - b2) * b * b for a, b in zip(v, g)]
-        m_hat = [a / (1 - b1**t) for a in m]
-        v_hat = [a / (1 - b2**t) for a in v]
+        m_hat = [a / (1 - b1**t) for a in m] if corrects else m
+        v_hat = [a / (1 - b2**t) for a in v] if corrects else v
         u = [a / (math.sqrt(b) + eps) + wd * c for a, b, c in zip(m_hat, v_hat, x)]
         x_norm, u_norm = math.sqrt(sum(a * a for a in x)), math.sqrt(sum(a * a for a in u))
         ratio = min(max(x_norm / u_norm, 0.01), 10) if x_norm > 0 and u_norm > 0 else 1
@@ -70,6 +79,10 @@ cases = {
     ("Adagrad", '"lr": 0.01, "weight_decay": 0.1'): by_torch(lambda p: o.Adagrad(p, lr=LR, weight_decay=0.1)),
     ("Lion", '"lr": 0.01, "betas": [0.9, 0.99], "weight_decay": 0.1'): lion(p0, grads, 0.9, 0.99, 0.1),
     ("LAMB", '"lr": 0.01, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.1'): lamb(p0.tolist(), [g.tolist() for g in grads], 0.9, 0.999, 1e-8, 0.1),
+    ("AdamW", '"lr": 0.01, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1, "bias_correction": false'):
+        adamw_uncorrected(p0, grads, 0.9, 0.95, 1e-8, 0.1),
+    ("LAMB", '"lr": 0.01, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.1, "bias_correction": false'):
+        lamb(p0.tolist(), [g.tolist() for g in grads], 0.9, 0.999, 1e-8, 0.1, corrects=False),
 }
 
 

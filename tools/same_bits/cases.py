@@ -180,6 +180,8 @@ def further_cases():
                                  f"{TEXT} --ranks 2 --steps 3")
     fewer = train(TINY, f"{TEXT} --ranks 1 --accumulation 4 --steps 8 --resume", name="resume")
     yield run_case("no-schedule", row_of(), without=["scheduler"])  # an optimizer alone: a constant rate
+    yield run_case("schedule-by-flags", row_of(), without=["scheduler"], how="--schedule-lr wsd --warmup 2 --decay 40%",
+                   needs=["--schedule-lr"])
     yield run_case("default-everything", row_of(), without=["scheduler", "optimizer", "gradient_clipping"],
                    traits=["default-schedule"])
     yield run_case("masked-prompts", row_of(accumulation=2), data="--data records.jsonl --val held-out.jsonl",
