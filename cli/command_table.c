@@ -176,9 +176,10 @@ const cli_command cli_commands[CLI_COMMANDS] = {
          .purpose = "measure communication, matrix products, the optimizer, a training step, "
                     "checkpoints, memory and disks on this machine",
          .detail =
-             "optimizer times norm, clip, AdamW and the 16-bit copy over a rank's shard. step "
-             "takes a model (--new, 4 samples of its context unless told otherwise) through steps "
-             "of training and prints the step's time, the time of its matrix products alone, their "
+             "optimizer times norm, clip, AdamW and the 16-bit copy over a rank's shard, and "
+             "Muon's iteration on three matrices, in both of its methods. step takes a model "
+             "(--new, 4 samples of its context unless told otherwise) through steps of training "
+             "and prints the step's time, the time of its matrix products alone, their "
              "ratio (efficiency), the step against its floor (products at their best, everything "
              "else at memory's bandwidth), and where the time went. memory measures copies and "
              "updates in place with 1 to T threads. io reads, writes, and updates in place as "
