@@ -253,11 +253,16 @@ void ZR_CPU_TABLE(zr_cpu_update)(zr_queue *queue, const zr_update *update,
                                 .state0 = state0,
                                 .state1 = state1,
                                 .states_dtype = update->states,
+                                .scales0 = scales0,
+                                .scales1 = scales1,
                                 .gradient = gradient,
                                 .gradient_dtype = update->gradient,
                                 .parameters = parameters,
                                 .parameters_dtype = update->parameters};
-    by_kind[update->kind](queue, update, values, &at);
+    if (update->states == ZERO_U8)
+        ZR_CPU_TABLE(zr_cpu_update_blocks)(queue, update, values, &at);
+    else
+        by_kind[update->kind](queue, update, values, &at);
 }
 
 INLINE void lamb_vector(const update_job *job, job_types types, int64_t i, int64_t left)

@@ -81,6 +81,17 @@ void zr_ref_update(zr_queue *queue, const zr_update *update, const zr_update_val
         [ZR_UPDATE_ADAGRAD] = adagrad, [ZR_UPDATE_LION] = lion,
     };
     static_assert(ZR_COUNT(by_kind) == ZR_UPDATE_KINDS, "each kind has a kernel");
+    if (update->states == ZERO_U8) {
+        const zr_range_states at = {.master = master,
+                                    .state0 = state0,
+                                    .state1 = state1,
+                                    .scales0 = scales0,
+                                    .scales1 = scales1,
+                                    .gradient = gradient,
+                                    .parameters = parameters};
+        zr_ref_update_blocks(update, values, &at);
+        return;
+    }
     for (int64_t i = 0; i < update->n; i++) {
         float s0 = state_get(update, state0, i), s1 = state_get(update, state1, i);
         by_kind[update->kind](update, values, master + i, &s0, &s1,
