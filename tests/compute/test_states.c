@@ -6,6 +6,7 @@
 #include "base/dynamic_map.h"
 #include "compute/compute.h"
 #include "compute_check.h"
+#include "states_golden.h"
 
 #include <string.h>
 
@@ -348,12 +349,65 @@ static void extremes_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void blocks_hold_extremes(void **state) { check_each_kernels(extremes_body); }
 
+// ---- both, against bitsandbytes and PyTorch
+
+static void update_as_golden(zr_queue *queue, int step, zr_range_states *at)
+{
+    float g[GOLDEN_COUNT];
+    for (int i = 0; i < GOLDEN_COUNT; i++)
+        g[i] = (float)(sin(0.1 * (100 * step + i)) * (1 + i % 7) * pow(10, -(i % 5)));
+    const zr_update u = {.kind = ZR_UPDATE_ADAMW, .epsilon = 1e-8, .weight_decay = 0.1};
+    const zr_update_values v = {.lr = 0.01,
+                                .beta1 = 0.9,
+                                .beta2 = 0.95,
+                                .correction1 = 1 - pow(0.9, step + 1),
+                                .correction2 = 1 - pow(0.95, step + 1),
+                                .gradient_scale = 1};
+    at->gradient = g;
+    zr_run(queue, zr_op_update_of(&u, &v, GOLDEN_COUNT, at));
+}
+
+static void meet_golden(zr_queue *queue, zero_dtype states)
+{
+    float p[GOLDEN_COUNT], scales[2][GOLDEN_BLOCKS] = {0};
+    uint16_t halves[2][GOLDEN_COUNT] = {0};
+    uint8_t codes[2][GOLDEN_COUNT] = {0};
+    bool half = states == ZERO_BF16;
+    zr_range_states at = {.master = p,
+                          .state0 = half ? (void *)halves[0] : codes[0],
+                          .state1 = half ? (void *)halves[1] : codes[1],
+                          .states_dtype = states,
+                          .scales0 = half ? NULL : scales[0],
+                          .scales1 = half ? NULL : scales[1]};
+    for (int i = 0; i < GOLDEN_COUNT; i++)
+        p[i] = (float)cos(0.37 * i);
+    for (int step = 0; step < GOLDEN_STEPS; step++)
+        update_as_golden(queue, step, &at);
+    check_close("p", p, half ? golden_p_bf16 : golden_p, GOLDEN_COUNT, 1e-6, half ? 2e-5 : 1e-6);
+    if (half)
+        return;
+    check_same_bits("codes of the first moment", codes[0], golden_codes0, GOLDEN_COUNT);
+    check_same_bits("codes of the second moment", codes[1], golden_codes1, GOLDEN_COUNT);
+    check_close("scales", scales[0], golden_scales0, GOLDEN_BLOCKS, 1e-6, 0);
+    check_close("scales", scales[1], golden_scales1, GOLDEN_BLOCKS, 1e-6, 0);
+}
+
+static void golden_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    meet_golden(queue, ZERO_U8);
+    meet_golden(ref, ZERO_U8);
+    meet_golden(queue, ZERO_BF16);
+    meet_golden(ref, ZERO_BF16);
+}
+
+static void weights_are_those_of_others(void **state) { check_each_kernels(golden_body); }
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bf16_is_fp32_rounded), cmocka_unit_test(blocks_have_the_bits_of_ref),
         cmocka_unit_test(ref_blocks_are_adam),  cmocka_unit_test(codes_change_at_borders),
-        cmocka_unit_test(blocks_hold_extremes),
+        cmocka_unit_test(blocks_hold_extremes), cmocka_unit_test(weights_are_those_of_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

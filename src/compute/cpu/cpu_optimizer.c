@@ -221,7 +221,7 @@ INLINE void lion_vector(const update_job *job, job_types types, int64_t i, int64
     vf c = m * job->keep0 + g * job->take0;
     // Zero stays zero, and NaN stays NaN.
     vf sign = vf_select(c > 0, vf_all(1), vf_select(c < 0, vf_all(-1), c));
-    vf_put((float *)job->at.state0 + i, left, m * job->keep1 + g * job->take1);
+    vf_put_as(types.states, job->at.state0, i, left, m * job->keep1 + g * job->take1);
     vf_put(job->at.master + i, left, p * job->keep_p - sign * job->step);
 }
 
