@@ -19,9 +19,8 @@ typedef enum zr_weight_format { ZR_WEIGHT_PLAIN, ZR_WEIGHT_NF4, ZR_WEIGHT_INT8 }
 // Elements of a block of optimizer states in 8 bits (arXiv 2110.02861, section 2.1).
 enum { ZR_STATE_BLOCK = 256 };
 
-enum { ZR_NF4_BLOCK = 64, ZR_NF4_GROUP = 256, ZR_NF4_LEVELS = 16, ZR_NF4_MAP = 256 };
+enum { ZR_NF4_BLOCK = 64, ZR_NF4_GROUP = 256, ZR_NF4_LEVELS = 16 };
 extern const float zr_nf4_levels[ZR_NF4_LEVELS]; // ascending
-extern const float zr_nf4_map[ZR_NF4_MAP];       // what a code of a scale stands for; ascending
 
 const char *zr_weight_format_name(zr_weight_format format); // "nf4"; NULL for plain ones
 // Returns false for a name that no format has.

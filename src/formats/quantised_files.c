@@ -1,5 +1,6 @@
 #include "formats/quantised_files.h"
 
+#include "base/dynamic_map.h"
 #include "base/file.h"
 #include "base/json.h"
 
@@ -183,7 +184,7 @@ static int64_t groups_of(const weight *w)
 static zero_status check_map(const zr_codes *codes, const weight *w, const char *ending,
                              const float *ours, int count, zero_error *error)
 {
-    float values[ZR_NF4_MAP];
+    float values[ZR_DYNAMIC_CODES];
     const zr_st_tensor *found = find_beside(codes, w->name, ending);
     ZERO_TRY(check_beside(codes, w, ending, found, "F32", count, error));
     ZERO_TRY(zr_st_read(codes->set, found, 0, count, values, error));
@@ -205,7 +206,7 @@ static zero_status check_stored_nf4(const zr_codes *codes, const weight *w, zero
     ZERO_TRY(check_beside(codes, w, "absmax", absmax, "U8", elements / ZR_NF4_BLOCK, error));
     ZERO_TRY(check_beside(codes, w, "nested_absmax", nested, "F32", groups_of(w), error));
     ZERO_TRY(check_map(codes, w, ".quant_map", zr_nf4_levels, ZR_NF4_LEVELS, error));
-    return check_map(codes, w, ".nested_quant_map", zr_nf4_map, ZR_NF4_MAP, error);
+    return check_map(codes, w, ".nested_quant_map", zr_signed_map, ZR_DYNAMIC_CODES, error);
 }
 
 static int64_t bytes_of_row(const zr_codes *codes, const weight *w)

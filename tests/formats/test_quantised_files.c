@@ -2,6 +2,7 @@
 // weight has; read as transformers saves them; what does not fit is refused by name.
 #include "st_files.h"
 #include "base/dtype.h"
+#include "base/dynamic_map.h"
 #include "formats/quantised_files.h"
 
 #include <math.h>
@@ -131,7 +132,7 @@ static void write_saved_nf4(scratch *made, const char *file, const whole *w, con
         {NAME ".absmax", NULL, ZERO_U8, BLOCKS, 1, w->scales},
         {NAME ".nested_absmax", NULL, ZERO_F32, 1, 1, w->shared + 1},
         {NAME ".quant_map", NULL, ZERO_F32, 1, ZR_NF4_LEVELS, zr_nf4_levels},
-        {NAME ".nested_quant_map", NULL, ZERO_F32, 1, ZR_NF4_MAP, map},
+        {NAME ".nested_quant_map", NULL, ZERO_F32, 1, ZR_DYNAMIC_CODES, map},
         {NAME ".quant_state.bitsandbytes__nf4", NULL, ZERO_U8, 1, (int64_t)strlen(state), state},
     };
     write_file(made, file, tensors, ZR_COUNT(tensors));
@@ -152,7 +153,7 @@ static void test_saved_by_transformers(void **state)
     char text[256];
     make_whole(&w);
     write_state(&w, ZR_NF4_BLOCK, text);
-    write_saved_nf4(made, "nf4.safetensors", &w, text, zr_nf4_map);
+    write_saved_nf4(made, "nf4.safetensors", &w, text, zr_signed_map);
     check_parts(made, "nf4.safetensors", &w, ZR_WEIGHT_NF4);
     const file_tensor int8[] = {{NAME, "I8", ZERO_U8, OUT, IN, w.int8},
                                 {"h.0.SCB", NULL, ZERO_F32, OUT, 1, w.rows},
@@ -197,7 +198,7 @@ static void test_refusals(void **state)
     scratch *made = *state;
     whole w;
     char text[256];
-    float other[ZR_NF4_MAP];
+    float other[ZR_DYNAMIC_CODES];
     make_whole(&w);
     write_file(made, "narrow.safetensors",
                (file_tensor[]){{NAME, NULL, ZERO_F32, OUT, IN / 3, w.values}}, 1);
@@ -213,11 +214,11 @@ static void test_refusals(void **state)
     refused(made, "alone.safetensors", ZR_WEIGHT_NF4, ZERO_ERR_UNSUPPORTED,
             "its \"absmax\" is missing");
     write_state(&w, 128, text);
-    write_saved_nf4(made, "wide.safetensors", &w, text, zr_nf4_map);
+    write_saved_nf4(made, "wide.safetensors", &w, text, zr_signed_map);
     refused(made, "wide.safetensors", ZR_WEIGHT_NF4, ZERO_ERR_UNSUPPORTED, "has blocks of 128");
-    write_saved_nf4(made, "broken.safetensors", &w, "{\"blocksize\": 64", zr_nf4_map);
+    write_saved_nf4(made, "broken.safetensors", &w, "{\"blocksize\": 64", zr_signed_map);
     refused(made, "broken.safetensors", ZR_WEIGHT_NF4, ZERO_ERR_DATA, "is no JSON");
-    memcpy(other, zr_nf4_map, sizeof other);
+    memcpy(other, zr_signed_map, sizeof other);
     other[7] += 0.25f;
     write_state(&w, ZR_NF4_BLOCK, text);
     write_saved_nf4(made, "map.safetensors", &w, text, other);

@@ -15,7 +15,7 @@
 // a page.
 #define AHEAD 256
 #define LAG 64 // elements by which the copy lags the master
-#define STREAMS 3
+#define STREAMS 2
 #define TOGETHER 2 // parts whose squares are summed together
 // Elements from one sum to the place that is fetched for it.
 #define SQUARES_AHEAD 4096
@@ -24,8 +24,9 @@
 typedef struct update_job {
     int64_t n;
     zr_range_states at;
-    // Arrays fetched ahead of their use; the master repeats where there are fewer.
-    const float *streams[STREAMS];
+    // Arrays fetched ahead of their use, after the master: the states, or the direction. The master
+    // repeats where there are fewer.
+    const char *streams[STREAMS];
     float scale;                      // of the gradient or the direction
     float keep0, take0, keep1, take1; // state = keep*state + take*g
     float keep_p, step, root, epsilon, weight_decay, momentum;
@@ -37,8 +38,8 @@ static update_job job_of(const zr_update *u, const zr_update_values *v, const zr
     return (update_job){
         .n = u->n,
         .at = *at,
-        .streams = {at->master, at->state0 ? at->state0 : at->master,
-                    at->state1 ? at->state1 : at->master},
+        .streams = {at->state0 ? at->state0 : (void *)at->master,
+                    at->state1 ? at->state1 : (void *)at->master},
         .scale = v->gradient_scale,
         .keep0 = (float)v->beta1,
         .take0 = (float)(1 - v->beta1),
@@ -54,50 +55,80 @@ static update_job job_of(const zr_update *u, const zr_update_values *v, const zr
     };
 }
 
+typedef struct job_types { // constants in each loop; copy: ZERO_F32 if no copy is wanted
+    zero_dtype gradient, states, copy;
+} job_types;
+
 // Updates one vector, elements i .. i+left-1, but not its copy.
-typedef void vector_body(const update_job *job, zero_dtype gradient, int64_t i, int64_t left);
+typedef void vector_body(const update_job *job, job_types types, int64_t i, int64_t left);
+
+INLINE vf gradient_get(const update_job *job, job_types types, int64_t i, int64_t left)
+{
+    return vf_get_as(types.gradient, job->at.gradient, i, left) * job->scale;
+}
+
+INLINE vf state0_get(const update_job *job, job_types types, int64_t i, int64_t left)
+{
+    return vf_get_as(types.states, job->at.state0, i, left);
+}
+
+INLINE vf state1_get(const update_job *job, job_types types, int64_t i, int64_t left)
+{
+    return vf_get_as(types.states, job->at.state1, i, left);
+}
 
 INLINE void copy_write(const update_job *job, zero_dtype copy, int64_t i, int64_t left)
 {
     vf_put_as(copy, job->at.parameters, i, left, vf_get(job->at.master + i, left));
 }
 
-INLINE void fetch_ahead(const update_job *job, zero_dtype gradient, int64_t i)
+INLINE int64_t bytes_of(zero_dtype type) { return type == ZERO_F32 ? 4 : 2; }
+
+INLINE void fetch_ahead(const update_job *job, job_types types, int64_t i)
 {
+    __builtin_prefetch(job->at.master + i + AHEAD, 1);
     for (int k = 0; k < STREAMS; k++)
-        __builtin_prefetch(job->streams[k] + i + AHEAD, 1);
-    __builtin_prefetch((const char *)job->at.gradient +
-                       (i + AHEAD) * (gradient == ZERO_F32 ? 4 : 2));
+        __builtin_prefetch(job->streams[k] + (i + AHEAD) * bytes_of(types.states), 1);
+    __builtin_prefetch((const char *)job->at.gradient + (i + AHEAD) * bytes_of(types.gradient));
 }
 
 // The copy lags: if it rounded what has just been divided, the processor's queues would fill with
-// instructions that wait for the divider. `copy` is ZERO_F32 if no copy is wanted.
-INLINE void vectors_over(vector_body *body, update_job job, zero_dtype gradient, zero_dtype copy,
-                         int64_t i, int64_t end)
+// instructions that wait for the divider.
+INLINE void vectors_over(vector_body *body, update_job job, job_types types, int64_t i, int64_t end)
 {
+    const zero_dtype copy = types.copy;
     int64_t copied = i;
     for (; i + LINE <= end; i += LINE) {
-        fetch_ahead(&job, gradient, i);
+        fetch_ahead(&job, types, i);
         for (int64_t k = 0; k < LINE; k += LANES)
-            body(&job, gradient, i + k, LANES);
+            body(&job, types, i + k, LANES);
         if (copy != ZERO_F32 && i - copied >= LAG)
             for (int64_t to = copied + LINE; copied < to; copied += LANES)
                 copy_write(&job, copy, copied, LANES);
     }
     for (; i < end; i += LANES)
-        body(&job, gradient, i, end - i);
+        body(&job, types, i, end - i);
     for (; copy != ZERO_F32 && copied < end; copied += LANES)
         copy_write(&job, copy, copied, end - copied);
 }
 
-// Runs the tasks of a job, in a separate loop for each pair of types.
+INLINE void states_over(vector_body *body, const update_job *job, zero_dtype gradient,
+                        zero_dtype copy, int64_t i, int64_t end)
+{
+    if (job->at.states_dtype == ZERO_BF16)
+        vectors_over(body, *job, (job_types){gradient, ZERO_BF16, copy}, i, end);
+    else
+        vectors_over(body, *job, (job_types){gradient, ZERO_F32, copy}, i, end);
+}
+
+// Runs the tasks of a job, in a separate loop for each combination of types.
 INLINE void tasks_over(vector_body *body, const void *job_, int64_t first, int64_t last)
 {
     const update_job *job = job_;
     int64_t i = first * UNIT, end = ZR_MIN(last * UNIT, job->n);
     zero_dtype copied = job->at.parameters ? job->at.parameters_dtype : ZERO_F32;
     WITH_TYPE(GRADIENT, job->at.gradient_dtype,
-              WITH_TYPE(COPY, copied, vectors_over(body, *job, GRADIENT, COPY, i, end)));
+              WITH_TYPE(COPY, copied, states_over(body, job, GRADIENT, COPY, i, end)));
 }
 
 static void tasks_run(const zr_queue *queue, zr_cpu_body *body, const update_job *job)
@@ -106,14 +137,14 @@ static void tasks_run(const zr_queue *queue, zr_cpu_body *body, const update_job
     zr_cpu_for(queue, (job->n + UNIT - 1) / UNIT, WORTH / UNIT, body, job);
 }
 
-INLINE void adam_vector(const update_job *job, zero_dtype gradient, int64_t i, int64_t left)
+INLINE void adam_vector(const update_job *job, job_types types, int64_t i, int64_t left)
 {
     vf p = vf_get(job->at.master + i, left);
-    vf g = vf_get_as(gradient, job->at.gradient, i, left) * job->scale + p * job->weight_decay;
-    vf m = vf_get((float *)job->at.state0 + i, left) * job->keep0 + g * job->take0;
-    vf v = vf_get((float *)job->at.state1 + i, left) * job->keep1 + g * g * job->take1;
-    vf_put((float *)job->at.state0 + i, left, m);
-    vf_put((float *)job->at.state1 + i, left, v);
+    vf g = gradient_get(job, types, i, left) + p * job->weight_decay;
+    vf m = state0_get(job, types, i, left) * job->keep0 + g * job->take0;
+    vf v = state1_get(job, types, i, left) * job->keep1 + g * g * job->take1;
+    vf_put_as(types.states, job->at.state0, i, left, m);
+    vf_put_as(types.states, job->at.state1, i, left, v);
     vf_put(job->at.master + i, left,
            p * job->keep_p - job->step * m / (vf_sqrt(v) * job->root + job->epsilon));
 }
@@ -136,15 +167,14 @@ static void adam(zr_queue *queue, const zr_update *u, const zr_update_values *v,
     tasks_run(queue, adam_tasks, &job);
 }
 
-INLINE void sgd_vector(const update_job *job, zero_dtype gradient, int64_t i, int64_t left)
+INLINE void sgd_vector(const update_job *job, job_types types, int64_t i, int64_t left)
 {
     vf p = vf_get(job->at.master + i, left);
-    vf g = vf_get_as(gradient, job->at.gradient, i, left) * job->scale + p * job->weight_decay;
+    vf g = gradient_get(job, types, i, left) + p * job->weight_decay;
     if (job->momentum != 0) {
         vf buffer =
-            job->first ? g
-                       : vf_get((float *)job->at.state0 + i, left) * job->momentum + g * job->take0;
-        vf_put((float *)job->at.state0 + i, left, buffer);
+            job->first ? g : state0_get(job, types, i, left) * job->momentum + g * job->take0;
+        vf_put_as(types.states, job->at.state0, i, left, buffer);
         g = job->nesterov ? g + buffer * job->momentum : buffer;
     }
     vf_put(job->at.master + i, left, p - g * job->step);
@@ -163,12 +193,12 @@ static void sgd(zr_queue *queue, const zr_update *u, const zr_update_values *v,
     tasks_run(queue, sgd_tasks, &job);
 }
 
-INLINE void adagrad_vector(const update_job *job, zero_dtype gradient, int64_t i, int64_t left)
+INLINE void adagrad_vector(const update_job *job, job_types types, int64_t i, int64_t left)
 {
     vf p = vf_get(job->at.master + i, left);
-    vf g = vf_get_as(gradient, job->at.gradient, i, left) * job->scale + p * job->weight_decay;
-    vf s = vf_get((float *)job->at.state0 + i, left) + g * g;
-    vf_put((float *)job->at.state0 + i, left, s);
+    vf g = gradient_get(job, types, i, left) + p * job->weight_decay;
+    vf s = state0_get(job, types, i, left) + g * g;
+    vf_put_as(types.states, job->at.state0, i, left, s);
     vf_put(job->at.master + i, left, p - g * job->step / (vf_sqrt(s) + job->epsilon));
 }
 
@@ -184,15 +214,14 @@ static void adagrad(zr_queue *queue, const zr_update *u, const zr_update_values 
     tasks_run(queue, adagrad_tasks, &job);
 }
 
-INLINE void lion_vector(const update_job *job, zero_dtype gradient, int64_t i, int64_t left)
+INLINE void lion_vector(const update_job *job, job_types types, int64_t i, int64_t left)
 {
-    vf p = vf_get(job->at.master + i, left),
-       g = vf_get_as(gradient, job->at.gradient, i, left) * job->scale;
-    vf m = vf_get((float *)job->at.state0 + i, left);
+    vf p = vf_get(job->at.master + i, left), g = gradient_get(job, types, i, left);
+    vf m = state0_get(job, types, i, left);
     vf c = m * job->keep0 + g * job->take0;
     // Zero stays zero, and NaN stays NaN.
     vf sign = vf_select(c > 0, vf_all(1), vf_select(c < 0, vf_all(-1), c));
-    vf_put((float *)job->at.state0 + i, left, m * job->keep1 + g * job->take1);
+    vf_put_as(types.states, job->at.state0, i, left, m * job->keep1 + g * job->take1);
     vf_put(job->at.master + i, left, p * job->keep_p - sign * job->step);
 }
 
@@ -223,20 +252,26 @@ void ZR_CPU_TABLE(zr_cpu_update)(zr_queue *queue, const zr_update *update,
     const zr_range_states at = {.master = master,
                                 .state0 = state0,
                                 .state1 = state1,
+                                .states_dtype = update->states,
+                                .scales0 = scales0,
+                                .scales1 = scales1,
                                 .gradient = gradient,
                                 .gradient_dtype = update->gradient,
                                 .parameters = parameters,
                                 .parameters_dtype = update->parameters};
-    by_kind[update->kind](queue, update, values, &at);
+    if (update->states == ZERO_U8)
+        ZR_CPU_TABLE(zr_cpu_update_blocks)(queue, update, values, &at);
+    else
+        by_kind[update->kind](queue, update, values, &at);
 }
 
-INLINE void lamb_vector(const update_job *job, zero_dtype gradient, int64_t i, int64_t left)
+INLINE void lamb_vector(const update_job *job, job_types types, int64_t i, int64_t left)
 {
-    vf g = vf_get_as(gradient, job->at.gradient, i, left) * job->scale;
-    vf m = vf_get((float *)job->at.state0 + i, left) * job->keep0 + g * job->take0;
-    vf v = vf_get((float *)job->at.state1 + i, left) * job->keep1 + g * g * job->take1;
-    vf_put((float *)job->at.state0 + i, left, m);
-    vf_put((float *)job->at.state1 + i, left, v);
+    vf g = gradient_get(job, types, i, left);
+    vf m = state0_get(job, types, i, left) * job->keep0 + g * job->take0;
+    vf v = state1_get(job, types, i, left) * job->keep1 + g * g * job->take1;
+    vf_put_as(types.states, job->at.state0, i, left, m);
+    vf_put_as(types.states, job->at.state1, i, left, v);
     vf p = vf_get(job->at.master + i, left);
     vf_put(job->at.direction + i, left,
            m * job->step / (vf_sqrt(v) * job->root + job->epsilon) + p * job->weight_decay);
@@ -255,6 +290,7 @@ void ZR_CPU_TABLE(zr_cpu_lamb_direction)(zr_queue *queue, const zr_update *updat
     const zr_range_states at = {.master = (float *)master,
                                 .state0 = state0,
                                 .state1 = state1,
+                                .states_dtype = update->states,
                                 .direction = direction,
                                 .gradient = gradient,
                                 .gradient_dtype = update->gradient};
@@ -264,7 +300,7 @@ void ZR_CPU_TABLE(zr_cpu_lamb_direction)(zr_queue *queue, const zr_update *updat
     tasks_run(queue, lamb_tasks, &job);
 }
 
-INLINE void subtract_vector(const update_job *job, zero_dtype gradient, int64_t i, int64_t left)
+INLINE void subtract_vector(const update_job *job, job_types types, int64_t i, int64_t left)
 {
     vf_put(job->at.master + i, left,
            vf_get(job->at.master + i, left) - vf_get(job->at.direction + i, left) * job->scale);
@@ -286,7 +322,7 @@ void ZR_CPU_TABLE(zr_cpu_subtract_scaled)(zr_queue *queue, const zr_update *upda
                                    .gradient_dtype = ZERO_F32,
                                    .parameters = parameters,
                                    .parameters_dtype = update->parameters},
-                            .streams = {master, direction, direction},
+                            .streams = {(const char *)direction, (const char *)direction},
                             .scale = *step};
     tasks_run(queue, subtract_tasks, &job);
 }

@@ -32,6 +32,9 @@ double zr_ref_gelu_slope(double x);
 // zr_ref_KIND: the kernel of each kind of operation.
 #define ZR_REF_KERNEL(kind, shape, ...) ZR_KERNEL(zr_ref_##kind, kind, shape);
 ZR_OPS(ZR_REF_KERNEL)
+// ref_states.c: an update with states of ZERO_U8.
+void zr_ref_update_blocks(const zr_update *update, const zr_update_values *values,
+                          const zr_range_states *at);
 // Returns the bytes of scratch that both directions of attention need.
 size_t zr_ref_attention_scratch(const zr_attention *attention);
 

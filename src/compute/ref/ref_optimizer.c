@@ -1,5 +1,5 @@
-// Optimizer updates by the formulas of DeepSpeed and PyTorch, one element at a time in double;
-// states are rounded to fp32.
+// Optimizer updates by the formulas of DeepSpeed and PyTorch, one element at a time in double. New
+// states are rounded to fp32, make the weight, and are then rounded to their own type.
 //
 // SGD without momentum keeps no buffer: state0 may then be NULL, and dampening has no effect (as in
 // PyTorch).
@@ -60,6 +60,18 @@ static void write_parameter_copy(const zr_update *update, const float *master, v
         ref_put(update->parameters, parameters, i, master[i]);
 }
 
+// 0 for a state that the kind does not have.
+static float state_get(const zr_update *update, const void *state, int64_t i)
+{
+    return state ? (float)ref_get(update->states, state, i) : 0;
+}
+
+static void state_put(const zr_update *update, void *state, int64_t i, float value)
+{
+    if (state)
+        ref_put(update->states, state, i, value);
+}
+
 void zr_ref_update(zr_queue *queue, const zr_update *update, const zr_update_values *values,
                    float *master, void *state0, void *state1, float *scales0, float *scales1,
                    const void *gradient, void *parameters)
@@ -69,10 +81,23 @@ void zr_ref_update(zr_queue *queue, const zr_update *update, const zr_update_val
         [ZR_UPDATE_ADAGRAD] = adagrad, [ZR_UPDATE_LION] = lion,
     };
     static_assert(ZR_COUNT(by_kind) == ZR_UPDATE_KINDS, "each kind has a kernel");
+    if (update->states == ZERO_U8) {
+        const zr_range_states at = {.master = master,
+                                    .state0 = state0,
+                                    .state1 = state1,
+                                    .scales0 = scales0,
+                                    .scales1 = scales1,
+                                    .gradient = gradient,
+                                    .parameters = parameters};
+        zr_ref_update_blocks(update, values, &at);
+        return;
+    }
     for (int64_t i = 0; i < update->n; i++) {
-        by_kind[update->kind](update, values, master + i, state0 ? (float *)state0 + i : NULL,
-                              state1 ? (float *)state1 + i : NULL,
+        float s0 = state_get(update, state0, i), s1 = state_get(update, state1, i);
+        by_kind[update->kind](update, values, master + i, &s0, &s1,
                               ref_get(update->gradient, gradient, i) * values->gradient_scale);
+        state_put(update, state0, i, s0);
+        state_put(update, state1, i, s1);
         write_parameter_copy(update, master, parameters, i);
     }
 }
@@ -101,14 +126,16 @@ void zr_ref_lamb_direction(zr_queue *queue, const zr_update *update, const zr_up
                            const float *master, void *state0, void *state1, const void *gradient,
                            float *direction)
 {
-    float *m = state0, *v = state1;
     for (int64_t i = 0; i < update->n; i++) {
         double g = ref_get(update->gradient, gradient, i) * values->gradient_scale;
-        m[i] = (float)(values->beta1 * m[i] + (1 - values->beta1) * g);
-        v[i] = (float)(values->beta2 * v[i] + (1 - values->beta2) * g * g);
-        double denominator = sqrt(v[i]) / sqrt(values->correction2) + update->epsilon;
+        float m = state_get(update, state0, i), v = state_get(update, state1, i);
+        m = (float)(values->beta1 * m + (1 - values->beta1) * g);
+        v = (float)(values->beta2 * v + (1 - values->beta2) * g * g);
+        state_put(update, state0, i, m);
+        state_put(update, state1, i, v);
+        double denominator = sqrt(v) / sqrt(values->correction2) + update->epsilon;
         direction[i] =
-            (float)(m[i] / values->correction1 / denominator + update->weight_decay * master[i]);
+            (float)(m / values->correction1 / denominator + update->weight_decay * master[i]);
     }
 }
 
