@@ -35,7 +35,7 @@ static zero_status list_state_vectors(zero_engine *engine, zr_view_purpose purpo
     const zr_settings *settings = &zr_engine_plan(engine)->settings;
     const zr_optimizer_traits *traits =
         zr_optimizer_traits_of(zr_engine_config(engine)->optimizer.kind);
-    // States in 8 bits are fp32 numbers there (base/state_blocks.h).
+    // States in 8 bits are fp32 numbers there (base/state_codes.h).
     zero_dtype states = settings->precision.moments == ZERO_BF16 ? ZERO_BF16 : ZERO_F32;
     ZERO_TRY(add_state_vector(v, engine, ZR_VECTOR_MASTER, purpose, "weights", ZERO_F32, error));
     for (int i = 0; i < settings->state_vectors; i++)

@@ -44,7 +44,7 @@ static zero_status measure_row(const zr_bench *bench, memory_bench *m, memory_ro
         ZERO_TRY(zr_meter_time(&meter, triad, m, &seconds, error));
         triads[i] = 3.0 * sizeof(float) * UPDATED / seconds;
         ZERO_TRY(zr_meter_time(&meter, update_in_place, m, &seconds, error));
-        updates[i] = (double)ZR_MEMORY_UPDATE_BYTES * UPDATED / seconds;
+        updates[i] = ZR_MEMORY_UPDATE_BYTES(ZERO_F32) * UPDATED / seconds;
     }
     *row = (memory_row){row->threads, zr_median(copies, ROUNDS), zr_median(triads, ROUNDS),
                         zr_median(updates, ROUNDS)};

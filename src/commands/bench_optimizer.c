@@ -1,6 +1,7 @@
 // `zero bench optimizer`: what comes after a reduction, over one rank's shard: the norm, then
-// unscale, clip, AdamW and the 16-bit copy at once. It is compared with a loop that reads,
-// modifies and writes as many bytes in place and computes next to nothing. Then Muon's iteration.
+// unscale, clip, AdamW and the 16-bit copy at once, with states in fp32, bf16 and 8 bits. Each is
+// compared with a loop that reads, modifies and writes as many bytes in place and computes next to
+// nothing. Then Muon's iteration.
 #include "base/numbers.h"
 #include "comm/agreement.h"
 #include "memory/arena.h"
@@ -8,8 +9,9 @@
 #include "commands/bench_shared.h"
 
 #include <math.h>
+#include <string.h>
 
-enum { PART = ZR_SQUARES_CHUNK, PARTS = 512 };
+enum { PART = ZR_SQUARES_CHUNK, PARTS = 512, ROUNDS = 5 };
 #define DEFAULT_ELEMENTS 100e6
 
 typedef struct shard {
@@ -66,12 +68,15 @@ static zero_status read_modify_write(void *user, zero_error *error)
 
 static zero_status reserve_shard(shard *s, zr_ledger *ledger, zr_arena *arena, zero_error *error)
 {
-    size_t wide = (size_t)s->count * sizeof(float), narrow = (size_t)s->count * sizeof(uint16_t);
-    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace, 3 * wide + 2 * narrow,
-                             arena, error));
+    size_t wide = (size_t)s->count * sizeof(float), narrow = (size_t)s->count * sizeof(uint16_t),
+           scales = wide / ZR_STATE_BLOCK;
+    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace,
+                             3 * wide + 2 * narrow + 2 * scales, arena, error));
     s->states = (zr_range_states){.master = zr_arena_take(arena, wide),
                                   .state0 = zr_arena_take(arena, wide),
                                   .state1 = zr_arena_take(arena, wide),
+                                  .scales0 = zr_arena_take(arena, scales),
+                                  .scales1 = zr_arena_take(arena, scales),
                                   .gradient = zr_arena_take(arena, narrow),
                                   .gradient_dtype = ZERO_BF16,
                                   .parameters = zr_arena_take(arena, narrow),
@@ -84,14 +89,14 @@ static zero_status reserve_shard(shard *s, zr_ledger *ledger, zr_arena *arena, z
 
 static zero_status measure_kernels(const zr_bench *bench, shard *s, zero_error *error)
 {
-    static const struct {
+    const struct {
         const char *name;
         zr_timed_work work;
         double bytes; // per element
     } rows[] = {{"norm", gradient_norm, 2},
-                {"update", update_shard, ZR_MEMORY_UPDATE_BYTES},
-                {"read-modify-write", read_modify_write, ZR_MEMORY_UPDATE_BYTES},
-                {"fused", norm_and_update, 2 + ZR_MEMORY_UPDATE_BYTES}};
+                {"update", update_shard, ZR_MEMORY_UPDATE_BYTES(ZERO_F32)},
+                {"read-modify-write", read_modify_write, ZR_MEMORY_UPDATE_BYTES(ZERO_F32)},
+                {"fused", norm_and_update, 2 + ZR_MEMORY_UPDATE_BYTES(ZERO_F32)}};
     double seconds[ZR_COUNT(rows)];
     zr_bench_say(
         bench,
@@ -107,6 +112,37 @@ static zero_status measure_kernels(const zr_bench *bench, shard *s, zero_error *
     return ZERO_OK;
 }
 
+// The update of states of another type, which lie where those in fp32 were, in turn with a loop
+// over the same bytes: other programs disturb both alike.
+static zero_status measure_states(const zr_bench *bench, shard *s, zero_dtype states,
+                                  const char *name, zero_error *error)
+{
+    double updates[ROUNDS], loops[ROUNDS], ratios[ROUNDS];
+    s->states.states_dtype = states;
+    memset(s->states.state0, 0, (size_t)s->count * zero_dtype_bytes(states));
+    memset(s->states.state1, 0, (size_t)s->count * zero_dtype_bytes(states));
+    memset(s->states.scales0, 0, (size_t)s->count / ZR_STATE_BLOCK * sizeof(float));
+    memset(s->states.scales1, 0, (size_t)s->count / ZR_STATE_BLOCK * sizeof(float));
+    for (int i = 0; i < ROUNDS; i++) {
+        ZERO_TRY(zr_meter_time(&bench->meter, update_shard, s, &updates[i], error));
+        ZERO_TRY(zr_meter_time(&bench->meter, read_modify_write, s, &loops[i], error));
+        ratios[i] = loops[i] / updates[i];
+    }
+    double seconds = zr_median(updates, ROUNDS);
+    zr_bench_say(bench, "%-20s %10.2f ms  %8.2f GB/s, %.3f of the bandwidth of its own bytes\n",
+                 name, seconds * 1e3,
+                 ZR_MEMORY_UPDATE_BYTES(states) * (double)s->count / seconds * 1e-9,
+                 zr_median(ratios, ROUNDS));
+    return ZERO_OK;
+}
+
+static zero_status measure_all(const zr_bench *bench, shard *s, zero_error *error)
+{
+    ZERO_TRY(measure_kernels(bench, s, error));
+    ZERO_TRY(measure_states(bench, s, ZERO_BF16, "states in bf16", error));
+    return measure_states(bench, s, ZERO_U8, "states in 8 bits", error);
+}
+
 zero_status zr_bench_optimizer(const zr_bench *bench, const zero_bench_options *options,
                                zero_error *error)
 {
@@ -119,7 +155,7 @@ zero_status zr_bench_optimizer(const zr_bench *bench, const zero_bench_options *
     zero_status status =
         zr_comm_agree(bench->meter.comm, reserve_shard(&s, &ledger, &arena, error), error);
     if (status == ZERO_OK)
-        status = measure_kernels(bench, &s, error);
+        status = measure_all(bench, &s, error);
     zr_arena_destroy(&arena);
     if (status == ZERO_OK)
         status = zr_bench_orthogonal(bench, s.queue, parameters, error);

@@ -2,7 +2,7 @@
 // at a time.
 #include "engine/coded_states.h"
 
-#include "base/state_blocks.h"
+#include "base/state_codes.h"
 
 typedef struct coded { // the part of a shard slice that lies in the own shard
     const zr_flat_param *flat_param;

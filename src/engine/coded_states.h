@@ -1,5 +1,5 @@
 // Optimizer states in 8 bits between steps: checkpoints read and write them as fp32 numbers, with
-// which a training continues bit for bit (base/state_blocks.h).
+// which a training continues bit for bit (base/state_codes.h).
 #ifndef ZR_ENGINE_CODED_STATES_H
 #define ZR_ENGINE_CODED_STATES_H
 

@@ -26,11 +26,12 @@ zero_status zr_memory_rate_of_copy(const zr_meter *meter, double *out, zero_erro
 // Computes a = b + 3 c over `count` elements.
 void zr_memory_triad(float *restrict a, const float *restrict b, const float *restrict c,
                      int64_t count, int threads);
-// Reads, modifies and writes what AdamW does with a bf16 gradient, an fp32 master and a bf16 copy,
-// but computes almost nothing.
+// Reads, modifies and writes what AdamW does with a bf16 gradient, an fp32 master, states of any
+// type and a bf16 copy, but computes almost nothing.
 void zr_memory_update(const zr_range_states *states, int64_t count, int threads);
-// Bytes per element: three vectors read and written, the gradient read, the copy written.
-#define ZR_MEMORY_UPDATE_BYTES (3 * 8 + 2 + 2)
+// Bytes per element: the master and two states read and written, the gradient read, the copy
+// written.
+#define ZR_MEMORY_UPDATE_BYTES(states) (8 + 4 * (double)zero_dtype_bytes(states) + 2 + 2)
 
 // products.c: the matrix products of one micro-batch on one rank, while all ranks compute.
 typedef struct zr_products_time {

@@ -98,7 +98,7 @@ INLINE bool any(vi mask) // lanes of -1 or 0
 #endif
 }
 
-// Looks up those lanes of which the mask is set.
+// Looks up the codes of those lanes that the mask has.
 static __attribute__((noinline)) void look_up(const float *map, const float *values,
                                               const int32_t *mask, uint8_t *codes)
 {
@@ -110,7 +110,9 @@ static __attribute__((noinline)) void look_up(const float *map, const float *val
 INLINE void bytes_put(uint8_t *to, vi v) // lanes are below 256
 {
 #if LANES == 16
-    _mm_storeu_si128((void *)to, _mm512_cvtepi32_epi8((__m512i)v));
+    __m256i halves = _mm512_cvtepi32_epi16((__m512i)v);
+    _mm_storeu_si128((void *)to, _mm_packus_epi16(_mm256_castsi256_si128(halves),
+                                                  _mm256_extracti128_si256(halves, 1)));
 #elif LANES == 8
     __m128i halves = _mm_packus_epi32(_mm256_castsi256_si128((__m256i)v),
                                       _mm256_extracti128_si256((__m256i)v, 1));

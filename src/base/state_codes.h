@@ -1,7 +1,7 @@
 // Blocks of optimizer states in 8 bits (arXiv 2110.02861): an element is a value of a map, for
 // which its code stands, times the block's scale. Checkpoints have them as fp32 numbers.
-#ifndef ZR_BASE_STATE_BLOCKS_H
-#define ZR_BASE_STATE_BLOCKS_H
+#ifndef ZR_BASE_STATE_CODES_H
+#define ZR_BASE_STATE_CODES_H
 
 #include "base/dynamic_map.h"
 

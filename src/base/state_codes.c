@@ -1,4 +1,4 @@
-#include "base/state_blocks.h"
+#include "base/state_codes.h"
 
 #include "base/numbers.h"
 
