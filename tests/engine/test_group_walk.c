@@ -54,7 +54,7 @@ static zero_status walk(zero_engine *engine, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
     zr_store *store = &engine->stores[zr_store_of_vector(ZERO_TIER_nvme, ZR_VECTOR_STATE0)];
-    zr_walk_vectors walks[2];
+    zr_walk_vectors walks[ZR_MOST_WALKS];
     disk = store->ops;
     zr_store_ops watched = *disk;
     watched.fetch = fetch;

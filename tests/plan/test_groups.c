@@ -177,7 +177,7 @@ enum {
 // out of it by a walk of their own.
 static void check_walks(const zr_plan *plan, bool lamb, bool asynchronous)
 {
-    zr_walk_vectors walks[2];
+    zr_walk_vectors walks[ZR_MOST_WALKS];
     uint32_t weights = asynchronous ? MASTER : PARAMETERS;
     uint32_t written = asynchronous ? MASTER : MASTER | PARAMETERS;
     assert_int_equal(zr_plan_has_vector(plan, ZR_VECTOR_MASTER), asynchronous);
