@@ -399,6 +399,12 @@ const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS] = {
                                   3 * WORD * ELEMS, 0)},
     [ZR_OP_column_products] = {CASE(op_case_column_products, column_sum,
                                     "ra factors, r a, r b, rwa out", (HALF + WORD) * ELEMS, 0)},
+    [ZR_OP_neighbour_sum] =
+        {CASE(op_case_neighbour_sum, element, "r starts, r neighbours, r weights, r x, w out",
+              8 * (ROWS + 1) + 2 * WORD * (ROWS + 2) + HALF * (ELEMS / 2 + ELEMS), 0),
+         CASE(op_case_neighbour_sum_added, element,
+              "r starts, r neighbours, r weights, r x, rw out",
+              8 * (ROWS + 1) + WORD * (ROWS + 2) + WORD * (ELEMS / 2 + 2 * ELEMS), 0)},
     [ZR_OP_norm_forward] = {CASE(norm_forward, norm, norm_forward_text, (WORD + HALF) * ELEMS, 0),
                             CASE(residual_norm_forward, norm, norm_forward_text,
                                  2 * (WORD + HALF) * ELEMS, 0),

@@ -59,6 +59,10 @@ zr_op op_case_scale_columns(operands *o);
 zr_op op_case_scale_columns_of_sum(operands *o);
 zr_op op_case_column_products(operands *o);
 
+// op_cases_graph.c
+zr_op op_case_neighbour_sum(operands *o);
+zr_op op_case_neighbour_sum_added(operands *o);
+
 extern const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS];
 // Returns the case that follows; NULL: returns the first. Returns NULL after the last.
 const op_case *op_case_next(const op_case *before);
