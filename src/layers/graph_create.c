@@ -145,8 +145,8 @@ zero_status zero_graph_create(const zero_graph_options *options, zero_graph **ou
     zero_graph *graph = zr_alloc(sizeof *graph, error);
     int32_t *rows = zr_alloc((size_t)ZR_MAX(1, o.edges) * sizeof *rows, error);
     int64_t *next = zr_alloc(((size_t)o.nodes + 1) * sizeof *next, error);
-    zero_status status = graph && rows && next ? make_sums(&o, rows, next, &graph->sums, error)
-                                               : ZERO_ERR_MEMORY;
+    zero_status status =
+        graph && rows && next ? make_sums(&o, rows, next, &graph->sums, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
         status = zr_graph_transpose(graph, error);
     zr_free(rows);

@@ -7,7 +7,8 @@ zero_status zr_graph_matrix_alloc(zr_graph_matrix *matrix, bool weighted, zero_e
 {
     size_t edges = (size_t)ZR_MAX(1, matrix->edges);
     matrix->starts = zr_alloc(((size_t)matrix->rows + 1) * sizeof *matrix->starts, error);
-    matrix->neighbours = matrix->starts ? zr_alloc(edges * sizeof *matrix->neighbours, error) : NULL;
+    matrix->neighbours =
+        matrix->starts ? zr_alloc(edges * sizeof *matrix->neighbours, error) : NULL;
     if (!matrix->neighbours)
         return ZERO_ERR_MEMORY;
     if (weighted && !(matrix->weights = zr_alloc(edges * sizeof *matrix->weights, error)))
@@ -68,8 +69,8 @@ static zero_status check_tensor(const zr_graph_matrix *matrix, const char *name,
                                 const zero_tensor *tensor, int64_t rows, const zero_tensor *like,
                                 zero_error *error)
 {
-    bool known = tensor->dtype == ZERO_F32 || tensor->dtype == ZERO_BF16 ||
-                 tensor->dtype == ZERO_F16;
+    bool known =
+        tensor->dtype == ZERO_F32 || tensor->dtype == ZERO_BF16 || tensor->dtype == ZERO_F16;
     if (known && tensor->dims == 2 && tensor->shape[0] == rows &&
         tensor->shape[1] == like->shape[1] && tensor->dtype == like->dtype)
         return ZERO_OK;

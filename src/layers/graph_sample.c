@@ -13,8 +13,7 @@ typedef struct sampling {
 
 static zero_status check_nodes(const sampling *s, zero_error *error)
 {
-    if (s->count < 0 || s->most < 0 || s->most >= INT32_MAX ||
-        s->count > INT32_MAX / (1 + s->most))
+    if (s->count < 0 || s->most < 0 || s->most >= INT32_MAX || s->count > INT32_MAX / (1 + s->most))
         return zr_fail(error, ZERO_ERR_USAGE,
                        "sampling %lld neighbours of each of %lld nodes: both are at least 0, and a "
                        "sample has at most 2147483647 nodes",
@@ -41,7 +40,8 @@ static int64_t take_edges(const sampling *s, int64_t node, int64_t *taken)
     uint64_t key = zr_hash_bytes(words, sizeof words, s->seed);
     int64_t all = degree(s, node), count = ZR_MIN(all, s->most);
     for (int64_t i = 0; i < count; i++) {
-        int64_t at = i, next = count < all ? (int64_t)zr_permute(key, (uint64_t)i, (uint64_t)all) : i;
+        int64_t at = i,
+                next = count < all ? (int64_t)zr_permute(key, (uint64_t)i, (uint64_t)all) : i;
         for (; at > 0 && taken[at - 1] > next; at--)
             taken[at] = taken[at - 1];
         taken[at] = next;
@@ -96,8 +96,9 @@ zero_status zero_graph_sample(const zero_graph *graph, const int32_t *nodes, int
     *out = NULL;
     const sampling s = {&graph->sums, nodes, count, most, seed, step};
     if (graph->nodes)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "sampling: the graph is itself a sample; give the one that it was made from");
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "sampling: the graph is itself a sample; give the one that it was made from");
     ZERO_TRY(check_nodes(&s, error));
     zero_graph *made = zr_alloc(sizeof *made, error);
     int64_t *taken = zr_alloc(((size_t)most + 1) * sizeof *taken, error);

@@ -18,7 +18,7 @@ static const struct { // every degree is below `most`, but that of the row `larg
 } sizes[] = {{1, 1, 1, 2, -1},    {5, 3, 7, 1, -1},       {40, 9, 64, 6, 0},
              {67, 130, 33, 4, 5}, {300, 200, 161, 9, 17}, {3, 50, 256, 3, 2}};
 
-enum { LARGE = 5000 };
+enum { LARGE = 1000 };
 
 static int64_t degree_of(int k, int64_t row)
 {
@@ -75,7 +75,7 @@ static void check_one(zr_queue *queue, zr_queue *single, zr_queue *ref, int k, z
         zr_run(queues[q], sum_of(&m, dtype, width, add, weighted, x, out[q]));
     }
     check_same_bits("threads", out[2], out[1], (int64_t)bytes);
-    check_close_as("sums", dtype, out[2], out[0], n, 1e-5, 2e-4);
+    check_close_as("sums", dtype, out[2], out[0], n, 3e-5, 1e-3);
     for (int q = 0; q < 3; q++)
         array_free(out[q]);
     array_free(x);

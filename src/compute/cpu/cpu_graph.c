@@ -38,8 +38,8 @@ INLINE void fetch(zero_dtype type, const neighbours_job *job, int64_t edge, int6
     if (edge >= job->of->edges)
         return;
     int64_t bytes = type == ZERO_F32 ? 4 : 2;
-    const char *at = (const char *)job->x +
-                     (job->neighbours[edge] * job->of->width + column) * bytes;
+    const char *at =
+        (const char *)job->x + (job->neighbours[edge] * job->of->width + column) * bytes;
     for (int64_t i = 0; i < WIDE * LANES * bytes; i += LINE)
         __builtin_prefetch(at + i);
 }

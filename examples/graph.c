@@ -1,0 +1,149 @@
+// A graph convolution network (Kipf and Welling, arXiv 1609.02907) of two layers, A relu(A X W0) W1,
+// on a stochastic block model that it makes (block_model.h). It learns which block a node is of.
+//
+//   build/zero run --ranks 2 build/examples/graph [STAGE [STEPS [WEIGHTS [sampled [FILE]]]]]
+//
+// WEIGHTS: mean or symmetric. A micro-batch is 32 nodes whose blocks are known; 8 of them are a
+// step, on 1, 2, 4 or 8 ranks with the same bits. Each computes all nodes or, "sampled", only its
+// own, 6 neighbours of each, and 6 of each of these. FILE: where the weights are saved.
+#include "block_model.h"
+#include "small_matrices.h"
+#include <stdio.h>
+
+static const zero_tensor_desc weights[] = {
+    {"w0", 2, {WIDTH, WIDTH}, ZERO_INIT_NORMAL, 0.3f, -1, 1},
+    {"w1", 2, {WIDTH, BLOCKS}, ZERO_INIT_NORMAL, 0.3f, -1, 1}};
+static const zero_flat_param_desc flat_params[] = {{ZERO_TRAINABLE, 2, weights}};
+
+typedef struct values {         // of a micro-batch, kept for backward
+    zero_tensor s0, h, s1, d_z; // A X, relu(S0 W0), A H, the gradient of the logits
+} values;
+
+static values values_at(float *at, const int64_t rows[2])
+{
+    float *h = at + rows[0] * WIDTH, *s1 = h + rows[0] * WIDTH, *d_z = s1 + rows[1] * WIDTH;
+    return (values){matrix(at, rows[0], WIDTH), matrix(h, rows[0], WIDTH),
+                    matrix(s1, rows[1], WIDTH), matrix(d_z, rows[1], BLOCKS)};
+}
+
+static zero_status sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in,
+                         zero_unit_sizes *out)
+{
+    const int64_t *rows = unit->hyper;
+    size_t bytes = (size_t)(rows[0] * 2 * WIDTH + rows[1] * (WIDTH + BLOCKS)) * sizeof(float);
+    *out = (zero_unit_sizes){.saved_bytes = bytes, .workspace_bytes = bytes, .backward_reads = 1};
+    return ZERO_OK;
+}
+
+static zero_status forward(zero_context *context, const zero_tensors *in, const zero_tensors *out)
+{
+    const zero_graph *const *graphs = context->batch->at[GRAPHS].data;
+    known_node *of = context->batch->at[OF].data;
+    values v = values_at(context->saved, context->unit->hyper);
+    zero_tensor w0 = matrix(zero_parameter(context, 0, 0), WIDTH, WIDTH),
+                w1 = matrix(zero_parameter(context, 0, 1), WIDTH, BLOCKS);
+    float *h = v.h.data, *z = context->workspace;
+    zero_status status = zero_graph_sum(context, graphs[0], &context->batch->at[X], &v.s0);
+    multiply(&v.s0, 0, &w0, 0, h);
+    for (int64_t i = 0; i < v.h.shape[0] * WIDTH; i++)
+        h[i] = fmaxf(h[i], 0);
+    if (status == ZERO_OK)
+        status = zero_graph_sum(context, graphs[1], &v.h, &v.s1);
+    multiply(&v.s1, 0, &w1, 0, z);
+    memset(v.d_z.data, 0, (size_t)(v.d_z.shape[0] * BLOCKS) * sizeof(float));
+    *context->loss = 0;
+    for (int t = 0; t < BATCH; t++)
+        *context->loss += cross_entropy(z + of[t].row * BLOCKS, BLOCKS, of[t].block,
+                                        (float *)v.d_z.data + of[t].row * BLOCKS, &of[t].right) /
+                          BATCH;
+    return status;
+}
+
+static zero_status backward(zero_context *context, const zero_tensors *in,
+                            const zero_tensors *d_out, const zero_tensors *d_in)
+{
+    const zero_graph *const *graphs = context->batch->at[GRAPHS].data;
+    values v = values_at(context->saved, context->unit->hyper),
+           d = values_at(context->workspace, context->unit->hyper);
+    zero_tensor w1 = matrix(zero_parameter(context, 0, 1), WIDTH, BLOCKS);
+    int add; // 0, because a gradient has one contribution here
+    for (int64_t i = 0; i < v.d_z.shape[0] * BLOCKS; i++)
+        ((float *)v.d_z.data)[i] *= context->loss_factor / BATCH;
+    multiply(&v.s1, 1, &v.d_z, 0, zero_gradient(context, 0, 1, &add));
+    multiply(&v.d_z, 0, &w1, 1, d.s1.data);
+    zero_status status = zero_graph_sum_backward(context, graphs[1], &d.s1, &d.h);
+    for (int64_t i = 0; i < v.h.shape[0] * WIDTH; i++)
+        ((float *)d.h.data)[i] *= ((float *)v.h.data)[i] > 0;
+    multiply(&v.s0, 1, &d.h, 0, zero_gradient(context, 0, 0, &add));
+    return status;
+}
+
+static const zero_unit_ops network = {
+    .kind = "network", .sizes = sizes, .forward = forward, .backward = backward};
+
+// Makes a step, or only evaluates the nodes from `unseen` on, if that is not 0.
+static zero_status run_nodes(zero_engine *engine, const block_model *model, int sampled, int unseen,
+                             zero_step_info *info, int *right, zero_error *error)
+{
+    micro_batch nodes;
+    zero_tensors tensors;
+    int64_t step, number;
+    double loss;
+    zero_position(engine, &step, &number);
+    zero_status status =
+        take_nodes(model, sampled, unseen ? unseen : number * BATCH, step, &nodes, &tensors, error);
+    if (status == ZERO_OK && unseen)
+        status = zero_evaluate(engine, &tensors, &loss, error);
+    else if (status == ZERO_OK &&
+             (status = zero_forward(engine, &tensors, &loss, error)) == ZERO_OK &&
+             (status = zero_backward(engine, error)) == ZERO_OK)
+        status = zero_step(engine, info, error);
+    for (int t = 0; unseen && t < BATCH; t++)
+        *right += nodes.of[t].right;
+    leave_nodes(&nodes);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    int stage = argc > 1 ? atoi(argv[1]) : 3, steps = argc > 2 ? atoi(argv[2]) : 50, right = 0;
+    int mean = argc > 3 && *argv[3] == 'm', sampled = argc > 4 && *argv[4] == 's';
+    const int64_t rows[] = {sampled ? INNER : NODES, sampled ? BATCH : NODES};
+    const zero_unit unit = {"network", &network, rows, 1, flat_params};
+    const zero_model model = {"graph", 1, &unit};
+    static block_model blocks;
+    char config[256];
+    zero_comm *comm = NULL;
+    zero_engine *engine = NULL;
+    zero_error error = {0};
+    snprintf(config, sizeof config,
+             "{\"zero_optimization\": {\"stage\": %d}, \"libzero\": {\"exact_world\": true}, "
+             "\"train_batch_size\": %d, \"train_micro_batch_size_per_gpu\": %d, "
+             "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.05}}}",
+             stage, KNOWN, BATCH);
+    zero_status status = zero_comm_open(NULL, &comm, &error);
+    zero_options options = {sizeof options, &model, comm, .config_text = config, .seed = 1};
+    options.shape.seq = 1;
+    if (status == ZERO_OK)
+        status = make_blocks(mean, &blocks, &error);
+    if (status == ZERO_OK)
+        status = zero_initialize(&options, &engine, &error);
+    int rank = status == ZERO_OK ? zero_comm_rank(comm) : 0;
+    for (zero_step_info info = {0}; status == ZERO_OK && info.step < steps;) {
+        status = run_nodes(engine, &blocks, sampled, 0, &info, &right, &error);
+        if (status == ZERO_OK && rank == 0 && info.updated && info.step % 10 == 0)
+            printf("step %3lld  loss %.9g\n", (long long)info.step, info.loss);
+    }
+    for (int first = KNOWN; first < NODES && status == ZERO_OK; first += BATCH)
+        status = run_nodes(engine, &blocks, sampled, first, NULL, &right, &error);
+    if (status == ZERO_OK && argc > 5)
+        status = zero_save_weights(engine, argv[5], &error);
+    if (status != ZERO_OK)
+        fprintf(stderr, "graph: %s\n", error.message);
+    else if (rank == 0)
+        printf("%d of %d unseen nodes right\n", right, NODES - KNOWN);
+    zero_destroy(engine);
+    zero_comm_destroy(comm);
+    zero_graph_destroy(blocks.graph);
+    return zero_status_exit_code(status);
+}
