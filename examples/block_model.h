@@ -14,6 +14,7 @@ typedef struct known_node {
 } known_node;
 
 typedef struct block_model {
+    int sampled; // micro-batches compute samples in place of the whole graph
     zero_graph *graph;
     float x[NODES * WIDTH];
 } block_model;
@@ -31,12 +32,13 @@ static double draw(uint64_t *state) // uniform in [0, 1)
     return (double)(*state >> 40) / (1 << 24);
 }
 
-static zero_status make_blocks(int mean, block_model *out, zero_error *error)
+static zero_status make_blocks(int mean, int sampled, block_model *out, zero_error *error)
 {
     uint64_t state = 1;
     int32_t *from = malloc(2 * sizeof *from * NODES * NODES), *to = from + NODES * NODES;
     zero_graph_weights weights = mean ? ZERO_GRAPH_MEAN : ZERO_GRAPH_SYMMETRIC;
     zero_graph_options options = {sizeof options, NODES, 0, from, to, NULL, weights, 1};
+    out->sampled = sampled;
     if (!from)
         return ZERO_ERR_MEMORY;
     for (int32_t a = 0; a < NODES; a++)
@@ -54,11 +56,12 @@ static zero_status make_blocks(int mean, block_model *out, zero_error *error)
 }
 
 // Takes the nodes from `first` on; on the whole graph, or on samples that `step` chooses.
-static zero_status take_nodes(const block_model *model, int sampled, int64_t first, int64_t step,
+static zero_status take_nodes(const block_model *model, int64_t first, int64_t step,
                               micro_batch *out, zero_tensors *tensors, zero_error *error)
 {
     int32_t nodes[BATCH];
     zero_status status = ZERO_OK;
+    int sampled = model->sampled;
     *out = (micro_batch){.graphs = {model->graph, model->graph}};
     for (int t = 0; t < BATCH; t++) {
         nodes[t] = (int32_t)first + t;

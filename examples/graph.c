@@ -1,5 +1,5 @@
-// A graph convolution network (Kipf and Welling, arXiv 1609.02907) of two layers, A relu(A X W0) W1,
-// on a stochastic block model that it makes (block_model.h). It learns which block a node is of.
+// A graph convolution network (Kipf and Welling, arXiv 1609.02907) of two layers, A relu(A X W0)
+// W1, on a stochastic block model (block_model.h). It learns which block a node is of.
 //
 //   build/zero run --ranks 2 build/examples/graph [STAGE [STEPS [WEIGHTS [sampled [FILE]]]]]
 //
@@ -15,8 +15,8 @@ static const zero_tensor_desc weights[] = {
     {"w1", 2, {WIDTH, BLOCKS}, ZERO_INIT_NORMAL, 0.3f, -1, 1}};
 static const zero_flat_param_desc flat_params[] = {{ZERO_TRAINABLE, 2, weights}};
 
-typedef struct values {         // of a micro-batch, kept for backward
-    zero_tensor s0, h, s1, d_z; // A X, relu(S0 W0), A H, the gradient of the logits
+typedef struct values { // kept for backward: A X, relu(S0 W0), A H, the gradient of the logits
+    zero_tensor s0, h, s1, d_z;
 } values;
 
 static values values_at(float *at, const int64_t rows[2])
@@ -81,21 +81,21 @@ static zero_status backward(zero_context *context, const zero_tensors *in,
 static const zero_unit_ops network = {
     .kind = "network", .sizes = sizes, .forward = forward, .backward = backward};
 
-// Makes a step, or only evaluates the nodes from `unseen` on, if that is not 0.
-static zero_status run_nodes(zero_engine *engine, const block_model *model, int sampled, int unseen,
+// Computes the next micro-batch of a step; or only evaluates the nodes from `unseen` on.
+static zero_status run_nodes(zero_engine *engine, const block_model *model, int unseen,
                              zero_step_info *info, int *right, zero_error *error)
 {
     micro_batch nodes;
-    zero_tensors tensors;
+    zero_tensors batch;
     int64_t step, number;
     double loss;
     zero_position(engine, &step, &number);
     zero_status status =
-        take_nodes(model, sampled, unseen ? unseen : number * BATCH, step, &nodes, &tensors, error);
+        take_nodes(model, unseen ? unseen : number * BATCH, step, &nodes, &batch, error);
     if (status == ZERO_OK && unseen)
-        status = zero_evaluate(engine, &tensors, &loss, error);
+        status = zero_evaluate(engine, &batch, &loss, error);
     else if (status == ZERO_OK &&
-             (status = zero_forward(engine, &tensors, &loss, error)) == ZERO_OK &&
+             (status = zero_forward(engine, &batch, &loss, error)) == ZERO_OK &&
              (status = zero_backward(engine, error)) == ZERO_OK)
         status = zero_step(engine, info, error);
     for (int t = 0; unseen && t < BATCH; t++)
@@ -104,9 +104,27 @@ static zero_status run_nodes(zero_engine *engine, const block_model *model, int 
     return status;
 }
 
+static zero_status learn(zero_engine *engine, const block_model *model, int steps, int says,
+                         zero_error *error)
+{
+    zero_step_info info = {0};
+    zero_status status = ZERO_OK;
+    int right = 0;
+    while (status == ZERO_OK && info.step < steps) {
+        status = run_nodes(engine, model, 0, &info, &right, error);
+        if (status == ZERO_OK && says && info.updated && info.step % 10 == 0)
+            printf("step %3lld  loss %.9g\n", (long long)info.step, info.loss);
+    }
+    for (int first = KNOWN; first < NODES && status == ZERO_OK; first += BATCH)
+        status = run_nodes(engine, model, first, NULL, &right, error);
+    if (status == ZERO_OK && says)
+        printf("%d of %d unseen nodes right\n", right, NODES - KNOWN);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
-    int stage = argc > 1 ? atoi(argv[1]) : 3, steps = argc > 2 ? atoi(argv[2]) : 50, right = 0;
+    int stage = argc > 1 ? atoi(argv[1]) : 3, steps = argc > 2 ? atoi(argv[2]) : 50;
     int mean = argc > 3 && *argv[3] == 'm', sampled = argc > 4 && *argv[4] == 's';
     const int64_t rows[] = {sampled ? INNER : NODES, sampled ? BATCH : NODES};
     const zero_unit unit = {"network", &network, rows, 1, flat_params};
@@ -125,23 +143,15 @@ int main(int argc, char **argv)
     zero_options options = {sizeof options, &model, comm, .config_text = config, .seed = 1};
     options.shape.seq = 1;
     if (status == ZERO_OK)
-        status = make_blocks(mean, &blocks, &error);
+        status = make_blocks(mean, sampled, &blocks, &error);
     if (status == ZERO_OK)
         status = zero_initialize(&options, &engine, &error);
-    int rank = status == ZERO_OK ? zero_comm_rank(comm) : 0;
-    for (zero_step_info info = {0}; status == ZERO_OK && info.step < steps;) {
-        status = run_nodes(engine, &blocks, sampled, 0, &info, &right, &error);
-        if (status == ZERO_OK && rank == 0 && info.updated && info.step % 10 == 0)
-            printf("step %3lld  loss %.9g\n", (long long)info.step, info.loss);
-    }
-    for (int first = KNOWN; first < NODES && status == ZERO_OK; first += BATCH)
-        status = run_nodes(engine, &blocks, sampled, first, NULL, &right, &error);
+    if (status == ZERO_OK)
+        status = learn(engine, &blocks, steps, zero_comm_rank(comm) == 0, &error);
     if (status == ZERO_OK && argc > 5)
         status = zero_save_weights(engine, argv[5], &error);
     if (status != ZERO_OK)
         fprintf(stderr, "graph: %s\n", error.message);
-    else if (rank == 0)
-        printf("%d of %d unseen nodes right\n", right, NODES - KNOWN);
     zero_destroy(engine);
     zero_comm_destroy(comm);
     zero_graph_destroy(blocks.graph);

@@ -20,8 +20,8 @@ static void multiply(const zero_tensor *a, int turn_a, const zero_tensor *b, int
     }
 }
 
-// Returns the cross-entropy of a row of logits, and writes its gradient and whether no other class has
-// a logit as large.
+// Returns the cross-entropy of a row of logits, and writes its gradient and whether no other class
+// has a logit as large.
 static double cross_entropy(const float *logits, int classes, int class, float *gradient,
                             int32_t *right)
 {

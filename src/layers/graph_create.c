@@ -14,9 +14,10 @@ static zero_status check_sizes(const zero_graph_options *o, zero_error *error)
                        (long long)o->nodes, (long long)o->edges);
     if (!o->to == !o->starts || (o->edges > 0 && !o->from))
         return zr_fail(error, ZERO_ERR_USAGE,
-                       "a graph is given by `from` and one of `to` and `starts`; there are%s%s%s%s",
-                       o->from ? " from" : "", o->to ? " to" : "", o->starts ? " starts" : "",
-                       o->from || o->to || o->starts ? "" : " none of them");
+                       "a graph of %lld edges is given by `from` and one of `to` and `starts`; "
+                       "these are %p, %p and %p",
+                       (long long)o->edges, (const void *)o->from, (const void *)o->to,
+                       (const void *)o->starts);
     if (o->weights < ZERO_GRAPH_SUM || o->weights > ZERO_GRAPH_SYMMETRIC)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "a graph's weights are ZERO_GRAPH_SUM, ZERO_GRAPH_MEAN or "

@@ -1,5 +1,5 @@
-// Samples the neighbourhoods of nodes. Which edges of a node are taken is a function of (seed, step,
-// node): the first positions of a permutation of its edges.
+// Samples the neighbourhoods of nodes. Which edges of a node are taken is a function of (seed,
+// step, node): the first positions of a permutation of its edges.
 #include "base/alloc.h"
 #include "base/random.h"
 #include "layers/graph_matrix.h"

@@ -59,7 +59,11 @@ zr_op op_case_scale_columns(operands *o);
 zr_op op_case_scale_columns_of_sum(operands *o);
 zr_op op_case_column_products(operands *o);
 
-// op_cases_graph.c
+// op_cases_graph.c: half as many nodes as rows.
+enum { EDGES = ROWS + 2 };
+enum { SUM_BYTES = 8 * (ROWS + 1) + 8 * EDGES + 3 * ELEMS };    // bf16
+enum { ADDED_BYTES = 8 * (ROWS + 1) + 4 * EDGES + 10 * ELEMS }; // fp32, without weights
+#define NEIGHBOURS "r starts, r neighbours, r weights, r x, "
 zr_op op_case_neighbour_sum(operands *o);
 zr_op op_case_neighbour_sum_added(operands *o);
 

@@ -1,7 +1,6 @@
 // Sums over neighbours among the cases of operations: half as many nodes as rows.
 #include "op_cases.h"
 
-enum { EDGES = ROWS + 2 };
 static const int64_t starts[ROWS + 1] = {0, 3, 3, 4, 6, 7, 8, 9, EDGES};
 static const int32_t neighbours[EDGES] = {1, 0, 3, 2, 2, 1, 0, 3, 3, 1};
 

@@ -245,7 +245,8 @@ static void wrong_graphs_are_refused(void **state)
     refuses(options, ZERO_ERR_DATA, "edge 2 of 8 leads from node 2 to node -1");
     options = list;
     options.starts = starts;
-    refuses(options, ZERO_ERR_USAGE, "one of `to` and `starts`; there are from to starts");
+    refuses(options, ZERO_ERR_USAGE,
+            "a graph of 8 edges is given by `from` and one of `to` and `starts`");
     options.to = NULL;
     options.starts = falls;
     refuses(options, ZERO_ERR_DATA, "after 4, of node 1, comes 3");

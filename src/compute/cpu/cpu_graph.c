@@ -1,5 +1,5 @@
-// Sums over neighbours. Row r and its edges are tasks r + starts[r] to r + 1 + starts[r+1], of which
-// the first computes the row, so that threads get about as many edges each, whatever the degrees.
+// Sums over neighbours. Row r and its edges are the tasks from r + starts[r] on; the first of them
+// computes the row, so that threads get about as many edges each, whatever the degrees.
 // A row's sum runs in the order of its edges.
 #include "compute/cpu/cpu_tables.h"
 

@@ -2,8 +2,8 @@
 // and sampled neighbourhoods (examples/graph.c is a graph convolution network of them).
 //
 // A graph is a sparse matrix, made once and only read from then on; ranks that are threads may
-// share it. Its sums have the same bits on any number of threads and ranks, because each is added in
-// the order of the node's edges, in fp32, and rounded once.
+// share it. Its sums have the same bits on any number of threads and ranks, because each is added
+// in the order of the node's edges, in fp32, and rounded once.
 #ifndef ZERO_GRAPH_H
 #define ZERO_GRAPH_H
 
@@ -18,8 +18,9 @@ typedef struct zero_graph zero_graph;
 typedef enum zero_graph_weights { // of the edges; a node's degree is the number of its edges
     ZERO_GRAPH_SUM,               // 1
     ZERO_GRAPH_MEAN,              // 1 / degree of the node
-    ZERO_GRAPH_SYMMETRIC, // 1 / sqrt(degree of the node x degree of the neighbour); 0 where a degree
-                          // is (Kipf and Welling, arXiv 1609.02907)
+    // 1 / sqrt(degree of the node x degree of the neighbour), 0 where a degree is (Kipf and Welling,
+    // arXiv 1609.02907)
+    ZERO_GRAPH_SYMMETRIC,
 } zero_graph_weights;
 
 typedef struct zero_graph_options {
@@ -41,9 +42,9 @@ typedef struct zero_graph_options {
 ZERO_API zero_status zero_graph_create(const zero_graph_options *options, zero_graph **out,
                                        zero_error *error);
 // Makes the graph of some nodes and at most `most` of the edges of each. Its rows are nodes[0] to
-// nodes[count-1]; -1: a row without edges. Its columns, whose values the sums read, are count x (1 +
-// most): first the nodes themselves, then `most` for each of them. zero_graph_nodes says which node
-// a column stands for. A node that two rows share has a column for each.
+// nodes[count-1]; -1: a row without edges. Its columns, whose values the sums read, are count x (1
+// + most): first the nodes themselves, then `most` for each of them. zero_graph_nodes says which
+// node a column stands for. A node that two rows share has a column for each.
 // Which edges are taken is a function of (seed, step, node) alone, whatever else is in the list and
 // on whichever rank. Their weights are multiplied by the node's degree / the edges taken, so the
 // expected value of a sum is the sum over all edges. `graph`: one of zero_graph_create. To sample
