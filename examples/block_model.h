@@ -55,16 +55,18 @@ static zero_status make_blocks(int mean, int sampled, block_model *out, zero_err
     return status;
 }
 
-// Takes the nodes from `first` on; on the whole graph, or on samples that `step` chooses.
-static zero_status take_nodes(const block_model *model, int64_t first, int64_t step,
+// Takes the nodes of the next micro-batch, or those from `unseen` on if that is not 0.
+static zero_status take_nodes(const zero_engine *engine, const block_model *model, int unseen,
                               micro_batch *out, zero_tensors *tensors, zero_error *error)
 {
+    int64_t step, number;
     int32_t nodes[BATCH];
     zero_status status = ZERO_OK;
     int sampled = model->sampled;
+    zero_position(engine, &step, &number);
     *out = (micro_batch){.graphs = {model->graph, model->graph}};
     for (int t = 0; t < BATCH; t++) {
-        nodes[t] = (int32_t)first + t;
+        nodes[t] = (unseen ? unseen : (int32_t)number * BATCH) + t;
         out->of[t] = (known_node){sampled ? t : nodes[t], nodes[t] % BLOCKS, 0};
     }
     const int32_t *all = nodes;
@@ -85,8 +87,11 @@ static zero_status take_nodes(const block_model *model, int64_t first, int64_t s
     return status;
 }
 
-static void leave_nodes(micro_batch *nodes)
+// Adds those whose blocks were found to *right, if that is wanted.
+static void leave_nodes(micro_batch *nodes, int *right)
 {
+    for (int t = 0; right && t < BATCH; t++)
+        *right += nodes->of[t].right;
     zero_graph_destroy(nodes->samples[0]);
     zero_graph_destroy(nodes->samples[1]);
 }

@@ -1,6 +1,5 @@
 // A graph convolution network (Kipf and Welling, arXiv 1609.02907) of two layers, A relu(A X W0)
 // W1, on a stochastic block model (block_model.h). It learns which block a node is of.
-//
 //   build/zero run --ranks 2 build/examples/graph [STAGE [STEPS [WEIGHTS [sampled [FILE]]]]]
 //
 // WEIGHTS: mean or symmetric. A micro-batch is 32 nodes whose blocks are known; 8 of them are a
@@ -78,8 +77,7 @@ static zero_status backward(zero_context *context, const zero_tensors *in,
     return status;
 }
 
-static const zero_unit_ops network = {
-    .kind = "network", .sizes = sizes, .forward = forward, .backward = backward};
+static const zero_unit_ops network = {"network", 0, sizes, forward, backward};
 
 // Computes the next micro-batch of a step; or only evaluates the nodes from `unseen` on.
 static zero_status run_nodes(zero_engine *engine, const block_model *model, int unseen,
@@ -87,30 +85,24 @@ static zero_status run_nodes(zero_engine *engine, const block_model *model, int 
 {
     micro_batch nodes;
     zero_tensors batch;
-    int64_t step, number;
     double loss;
-    zero_position(engine, &step, &number);
-    zero_status status =
-        take_nodes(model, unseen ? unseen : number * BATCH, step, &nodes, &batch, error);
+    zero_status status = take_nodes(engine, model, unseen, &nodes, &batch, error);
     if (status == ZERO_OK && unseen)
         status = zero_evaluate(engine, &batch, &loss, error);
     else if (status == ZERO_OK &&
              (status = zero_forward(engine, &batch, &loss, error)) == ZERO_OK &&
              (status = zero_backward(engine, error)) == ZERO_OK)
         status = zero_step(engine, info, error);
-    for (int t = 0; unseen && t < BATCH; t++)
-        *right += nodes.of[t].right;
-    leave_nodes(&nodes);
+    leave_nodes(&nodes, unseen ? right : NULL);
     return status;
 }
 
 static zero_status learn(zero_engine *engine, const block_model *model, int steps, int says,
                          zero_error *error)
 {
-    zero_step_info info = {0};
     zero_status status = ZERO_OK;
     int right = 0;
-    while (status == ZERO_OK && info.step < steps) {
+    for (zero_step_info info = {0}; status == ZERO_OK && info.step < steps;) {
         status = run_nodes(engine, model, 0, &info, &right, error);
         if (status == ZERO_OK && says && info.updated && info.step % 10 == 0)
             printf("step %3lld  loss %.9g\n", (long long)info.step, info.loss);

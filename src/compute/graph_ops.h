@@ -13,8 +13,8 @@ typedef struct zr_neighbours {
 } zr_neighbours;
 
 // out(rows, width) = [out +] for each row r the sum of weights[e] x[neighbours[e]] over its edges
-// e, starts[r] to starts[r+1] - 1, which are added in this order. starts begin at 0, ascend, and end
-// at `edges`; neighbours are at least 0 and below `columns`: nothing checks that here. weights:
+// e, starts[r] to starts[r+1] - 1, added in this order. starts begin at 0, ascend, and
+// end at `edges`; neighbours are at least 0 and below `columns`: nothing checks that here. weights:
 // NULL: all are 1. A row without edges is 0. The gradient of x is the same operation with the
 // transposed matrix, so that no two threads add to one row.
 #define ZR_OPERANDS_neighbour_sum(AT)                                                              \

@@ -20,7 +20,7 @@ zr_op op_case_neighbour_sum(operands *o)
     return zr_op_neighbour_sum(&s, starts, neighbours, o->a, o->b, o->d);
 }
 
-zr_op op_case_neighbour_sum_added(operands *o)
+zr_op op_case_added_sum(operands *o)
 {
     const zr_neighbours s = shape_of(ZERO_F32, true);
     return zr_op_neighbour_sum(&s, starts, neighbours, NULL, o->b, o->d);

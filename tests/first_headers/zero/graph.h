@@ -18,8 +18,8 @@ typedef struct zero_graph zero_graph;
 typedef enum zero_graph_weights { // of the edges; a node's degree is the number of its edges
     ZERO_GRAPH_SUM,               // 1
     ZERO_GRAPH_MEAN,              // 1 / degree of the node
-    // 1 / sqrt(degree of the node x degree of the neighbour), 0 where a degree is (Kipf and Welling,
-    // arXiv 1609.02907)
+    // 1 / sqrt(degree of the node x degree of the neighbour), 0 where a degree is (Kipf and
+    // Welling, arXiv 1609.02907)
     ZERO_GRAPH_SYMMETRIC,
 } zero_graph_weights;
 
