@@ -1,10 +1,9 @@
 // A graph convolution network (Kipf and Welling, arXiv 1609.02907) of two layers, A relu(A X W0)
 // W1, on a stochastic block model (block_model.h). It learns which block a node is of.
 //   build/zero run --ranks 2 build/examples/graph [STAGE [STEPS [WEIGHTS [sampled [FILE]]]]]
-//
-// WEIGHTS: mean or symmetric. A micro-batch is 32 nodes whose blocks are known; 8 of them are a
-// step, on 1, 2, 4 or 8 ranks with the same bits. Each computes all nodes or, "sampled", only its
-// own, 6 neighbours of each, and 6 of each of these. FILE: where the weights are saved.
+// WEIGHTS: mean or symmetric. FILE: where those of the layers are saved. A micro-batch is 32 nodes;
+// 8 of them are a step, on 1, 2, 4 or 8 ranks with the same bits. Each computes all nodes or,
+// "sampled", its own, 6 neighbours of each, and 6 of each of these.
 #include "block_model.h"
 #include "small_matrices.h"
 #include <stdio.h>
