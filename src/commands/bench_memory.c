@@ -1,7 +1,8 @@
-// `zero bench memory`: bytes per second that a copy, a triad and an update in place read and write,
-// by number of threads.
+// `zero bench memory`: bytes per second that a copy, a triad, an update in place, plain reading and
+// sums over neighbours read and write, by number of threads.
 #include "base/numbers.h"
 #include "commands/bench_shared.h"
+#include "commands/bench_sums.h"
 #include "memory/arena.h"
 #include "predict/meter.h"
 #include "predict/rates.h"
@@ -31,6 +32,7 @@ static zero_status update_in_place(void *user, zero_error *error)
 typedef struct memory_row {
     int threads;
     double copy, triad, update;
+    zr_sums_rates of_sums;
 } memory_row;
 
 static zero_status measure_row(const zr_bench *bench, memory_bench *m, memory_row *row,
@@ -47,8 +49,8 @@ static zero_status measure_row(const zr_bench *bench, memory_bench *m, memory_ro
         updates[i] = (double)ZR_MEMORY_UPDATE_BYTES * UPDATED / seconds;
     }
     *row = (memory_row){row->threads, zr_median(copies, ROUNDS), zr_median(triads, ROUNDS),
-                        zr_median(updates, ROUNDS)};
-    return ZERO_OK;
+                        zr_median(updates, ROUNDS), {0}};
+    return zr_sums_measure(&meter, m->states.master, UPDATED, &row->of_sums, error);
 }
 
 static void write_row(zr_json_writer *w, const memory_row *row)
@@ -58,7 +60,23 @@ static void write_row(zr_json_writer *w, const memory_row *row)
     zr_json_fixed(w, "copy", 0, row->copy);
     zr_json_fixed(w, "triad", 0, row->triad);
     zr_json_fixed(w, "update", 0, row->update);
+    zr_json_fixed(w, "read", 0, row->of_sums.read);
+    for (int i = 0; i < ZR_SUM_WIDTHS; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "sums%d", zr_sum_widths[i]);
+        zr_json_fixed(w, key, 0, row->of_sums.sums[i]);
+    }
     zr_json_end(w);
+}
+
+static void say_row(const zr_bench *bench, const memory_row *row)
+{
+    const zr_sums_rates *of_sums = &row->of_sums;
+    zr_bench_say(bench, "%7d  %8.2f  %8.2f  %8.2f  %8.2f", row->threads, row->copy * 1e-9,
+                 row->triad * 1e-9, row->update * 1e-9, of_sums->read * 1e-9);
+    for (int i = 0; i < ZR_SUM_WIDTHS; i++)
+        zr_bench_say(bench, "  %8.2f", of_sums->sums[i] * 1e-9);
+    zr_bench_say(bench, " GB/s\n");
 }
 
 static void keep_memory_rates(const zr_bench *bench, const memory_row *row)
@@ -78,16 +96,16 @@ static zero_status measure_rows(const zr_bench *bench, memory_bench *m, zr_json_
     memory_row row = {0};
     if (!bench->json)
         zr_bench_say(bench,
-                     "what is read and written together, the median of %d:\nthreads      "
-                     "copy     triad  update in place\n",
+                     "what is read and written together, the median of %d; sums are over 16 "
+                     "neighbours in no order, by width:\nthreads      copy     triad  in place      "
+                     "read   sums 64  sums 128  sums 256\n",
                      ROUNDS);
     while (row.threads < bench->meter.threads) {
         row.threads = row.threads ? ZR_MIN(2 * row.threads, bench->meter.threads) : 1;
         ZERO_TRY(measure_row(bench, m, &row, error));
         write_row(w, &row);
         if (!bench->json)
-            zr_bench_say(bench, "%7d  %8.2f  %8.2f  %8.2f GB/s\n", row.threads, row.copy * 1e-9,
-                         row.triad * 1e-9, row.update * 1e-9);
+            say_row(bench, &row);
     }
     keep_memory_rates(bench, &row);
     return ZERO_OK;

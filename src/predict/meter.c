@@ -32,6 +32,15 @@ void zr_memory_triad(float *restrict a, const float *restrict b, const float *re
         a[i] = b[i] + 3.0f * c[i];
 }
 
+uint32_t zr_memory_read(const uint32_t *words, int64_t count, int threads)
+{
+    uint32_t sum = 0;
+#pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : sum)
+    for (int64_t i = 0; i < count; i++)
+        sum += words[i];
+    return sum;
+}
+
 void zr_memory_update(const zr_range_states *states, int64_t count, int threads)
 {
     float *restrict p = states->master, *restrict m = states->state0, *restrict v = states->state1;
