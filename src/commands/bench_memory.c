@@ -1,5 +1,5 @@
-// `zero bench memory`: bytes per second that a copy, a triad, an update in place, plain reading and
-// sums over neighbours read and write, by number of threads.
+// `zero bench memory`: bytes per second that a copy, a triad, an update in place and sums over
+// neighbours read and write, by number of threads.
 #include "base/numbers.h"
 #include "commands/bench_shared.h"
 #include "commands/bench_sums.h"
@@ -32,7 +32,6 @@ static zero_status update_in_place(void *user, zero_error *error)
 typedef struct memory_row {
     int threads;
     double copy, triad, update;
-    zr_sums_rates of_sums;
 } memory_row;
 
 static zero_status measure_row(const zr_bench *bench, memory_bench *m, memory_row *row,
@@ -49,8 +48,8 @@ static zero_status measure_row(const zr_bench *bench, memory_bench *m, memory_ro
         updates[i] = (double)ZR_MEMORY_UPDATE_BYTES * UPDATED / seconds;
     }
     *row = (memory_row){row->threads, zr_median(copies, ROUNDS), zr_median(triads, ROUNDS),
-                        zr_median(updates, ROUNDS), {0}};
-    return zr_sums_measure(&meter, m->states.master, UPDATED, &row->of_sums, error);
+                        zr_median(updates, ROUNDS)};
+    return ZERO_OK;
 }
 
 static void write_row(zr_json_writer *w, const memory_row *row)
@@ -60,23 +59,7 @@ static void write_row(zr_json_writer *w, const memory_row *row)
     zr_json_fixed(w, "copy", 0, row->copy);
     zr_json_fixed(w, "triad", 0, row->triad);
     zr_json_fixed(w, "update", 0, row->update);
-    zr_json_fixed(w, "read", 0, row->of_sums.read);
-    for (int i = 0; i < ZR_SUM_WIDTHS; i++) {
-        char key[16];
-        snprintf(key, sizeof key, "sums%d", zr_sum_widths[i]);
-        zr_json_fixed(w, key, 0, row->of_sums.sums[i]);
-    }
     zr_json_end(w);
-}
-
-static void say_row(const zr_bench *bench, const memory_row *row)
-{
-    const zr_sums_rates *of_sums = &row->of_sums;
-    zr_bench_say(bench, "%7d  %8.2f  %8.2f  %8.2f  %8.2f", row->threads, row->copy * 1e-9,
-                 row->triad * 1e-9, row->update * 1e-9, of_sums->read * 1e-9);
-    for (int i = 0; i < ZR_SUM_WIDTHS; i++)
-        zr_bench_say(bench, "  %8.2f", of_sums->sums[i] * 1e-9);
-    zr_bench_say(bench, " GB/s\n");
 }
 
 static void keep_memory_rates(const zr_bench *bench, const memory_row *row)
@@ -89,25 +72,60 @@ static void keep_memory_rates(const zr_bench *bench, const memory_row *row)
     zr_free(file);
 }
 
-// Measures rows of 1, 2, 4, ... threads. They are said at once, except as JSON.
+static int next_threads(const zr_bench *bench, int threads) // 1, 2, 4, ... and all
+{
+    return threads ? ZR_MIN(2 * threads, bench->meter.threads) : 1;
+}
+
+// Rows are said at once, except as JSON.
 static zero_status measure_rows(const zr_bench *bench, memory_bench *m, zr_json_writer *w,
                                 zero_error *error)
 {
     memory_row row = {0};
     if (!bench->json)
         zr_bench_say(bench,
-                     "what is read and written together, the median of %d; sums are over 16 "
-                     "neighbours in no order, by width:\nthreads      copy     triad  in place      "
-                     "read   sums 64  sums 128  sums 256\n",
+                     "what is read and written together, the median of %d:\nthreads      "
+                     "copy     triad  update in place\n",
                      ROUNDS);
     while (row.threads < bench->meter.threads) {
-        row.threads = row.threads ? ZR_MIN(2 * row.threads, bench->meter.threads) : 1;
+        row.threads = next_threads(bench, row.threads);
         ZERO_TRY(measure_row(bench, m, &row, error));
         write_row(w, &row);
         if (!bench->json)
-            say_row(bench, &row);
+            zr_bench_say(bench, "%7d  %8.2f  %8.2f  %8.2f GB/s\n", row.threads, row.copy * 1e-9,
+                         row.triad * 1e-9, row.update * 1e-9);
     }
     keep_memory_rates(bench, &row);
+    return ZERO_OK;
+}
+
+static void report_sums(const zr_bench *bench, const zr_sums_rates *row, zr_json_writer *w)
+{
+    zr_json_begin_object(w, NULL);
+    zr_json_integer(w, "threads", row->threads);
+    zr_json_integer(w, "width", row->width);
+    zr_json_fixed(w, "read", 0, row->read);
+    zr_json_fixed(w, "sums", 0, row->sums);
+    zr_json_end(w);
+    if (!bench->json)
+        zr_bench_say(bench, "%7d  %8d  %8.2f  %8.2f GB/s, %.2f of it\n", row->threads, row->width,
+                     row->read * 1e-9, row->sums * 1e-9, row->sums / row->read);
+}
+
+static zero_status measure_sums(const zr_bench *bench, const float *x, zr_json_writer *w,
+                                zero_error *error)
+{
+    zr_meter meter = bench->meter;
+    if (!bench->json)
+        zr_bench_say(bench, "sums over 16 neighbours in no order, next to reading these alone:\n"
+                            "threads     width      read      sums\n");
+    for (meter.threads = 0; meter.threads < bench->meter.threads;) {
+        zr_sums_rates rows[ZR_SUM_WIDTHS];
+        meter.threads = next_threads(bench, meter.threads);
+        ZERO_TRY(zr_sums_measure(&meter, x, UPDATED, rows, error));
+        for (int i = 0; i < ZR_SUM_WIDTHS; i++)
+            report_sums(bench, &rows[i], w);
+    }
     return ZERO_OK;
 }
 
@@ -118,6 +136,10 @@ static zero_status measure_and_report(const zr_bench *bench, memory_bench *m, ze
     zr_json_begin_object(&w, NULL);
     zr_json_begin_array(&w, "rows");
     zero_status status = measure_rows(bench, m, &w, error);
+    zr_json_end(&w);
+    zr_json_begin_array(&w, "sums");
+    if (status == ZERO_OK)
+        status = measure_sums(bench, m->states.master, &w, error);
     if (status == ZERO_OK && bench->json)
         return zr_bench_say_json(bench, &w, error);
     zr_buffer_free(&text);

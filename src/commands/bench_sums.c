@@ -5,7 +5,7 @@
 
 enum { ROUNDS = 5, DEGREE = 16 };
 
-const int zr_sum_widths[ZR_SUM_WIDTHS] = {64, 128, 256};
+static const int widths[ZR_SUM_WIDTHS] = {64, 128, 256};
 
 typedef struct sums_bench { // the columns of the matrix are the rows of x, each in one edge
     zr_queue *queue;
@@ -27,17 +27,23 @@ static zero_status sum_neighbours(void *user, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status read_in_order(void *user, zero_error *error)
+static zero_status read_rows(void *user, zero_error *error)
 {
     sums_bench *s = user;
-    s->read += zr_memory_read((const uint32_t *)s->x, s->elements, s->queue->threads);
+    s->read += zr_memory_gather((const uint32_t *)s->x, s->of.width, s->neighbours, s->of.edges,
+                                s->queue->threads);
     return ZERO_OK;
 }
 
-static double bytes_of(const zr_neighbours *of)
+static double bytes_read(const zr_neighbours *of)
 {
-    double edge = sizeof(int32_t) + sizeof(float), row = (double)of->width * sizeof(float);
-    return (double)of->edges * (edge + row) + (double)of->rows * (sizeof(int64_t) + row);
+    return (double)of->edges * (double)(sizeof(int32_t) + (size_t)of->width * sizeof(float));
+}
+
+static double bytes_summed(const zr_neighbours *of)
+{
+    size_t row = sizeof(int64_t) + (size_t)of->width * sizeof(float);
+    return bytes_read(of) + (double)of->edges * sizeof(float) + (double)of->rows * (double)row;
 }
 
 static zero_status make_graph(sums_bench *s, int width, zero_error *error)
@@ -69,36 +75,34 @@ static void free_graph(sums_bench *s)
 }
 
 // Reads and sums in turn, so that other programs disturb both.
-static zero_status measure_width(const zr_meter *meter, sums_bench *s, double *read, double *sums,
+static zero_status measure_width(const zr_meter *meter, sums_bench *s, zr_sums_rates *out,
                                  zero_error *error)
 {
-    double reads[ROUNDS], rates[ROUNDS], seconds;
+    double reads[ROUNDS], sums[ROUNDS], seconds;
     for (int i = 0; i < ROUNDS; i++) {
-        ZERO_TRY(zr_meter_time(meter, read_in_order, s, &seconds, error));
-        reads[i] = (double)s->elements * sizeof(float) / seconds;
+        ZERO_TRY(zr_meter_time(meter, read_rows, s, &seconds, error));
+        reads[i] = bytes_read(&s->of) / seconds;
         ZERO_TRY(zr_meter_time(meter, sum_neighbours, s, &seconds, error));
-        rates[i] = bytes_of(&s->of) / seconds;
+        sums[i] = bytes_summed(&s->of) / seconds;
     }
-    *read = zr_median(reads, ROUNDS);
-    *sums = zr_median(rates, ROUNDS);
+    *out = (zr_sums_rates){meter->threads, (int)s->of.width, zr_median(reads, ROUNDS),
+                           zr_median(sums, ROUNDS)};
     return ZERO_OK;
 }
 
 zero_status zr_sums_measure(const zr_meter *meter, const float *x, int64_t elements,
-                            zr_sums_rates *out, zero_error *error)
+                            zr_sums_rates out[ZR_SUM_WIDTHS], zero_error *error)
 {
-    double reads[ZR_SUM_WIDTHS];
-    sums_bench s = {.x = x, .elements = elements};
-    ZERO_TRY(zr_queue_open("cpu", NULL, meter->threads, &s.queue, error));
+    zr_queue *queue;
+    ZERO_TRY(zr_queue_open("cpu", NULL, meter->threads, &queue, error));
     zero_status status = ZERO_OK;
     for (int i = 0; i < ZR_SUM_WIDTHS && status == ZERO_OK; i++) {
-        status = make_graph(&s, zr_sum_widths[i], error);
+        sums_bench s = {.queue = queue, .x = x, .elements = elements};
+        status = make_graph(&s, widths[i], error);
         if (status == ZERO_OK)
-            status = measure_width(meter, &s, &reads[i], &out->sums[i], error);
+            status = measure_width(meter, &s, &out[i], error);
         free_graph(&s);
     }
-    zr_queue_close(s.queue);
-    if (status == ZERO_OK)
-        out->read = zr_median(reads, ZR_SUM_WIDTHS);
+    zr_queue_close(queue);
     return status;
 }

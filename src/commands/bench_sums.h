@@ -4,16 +4,17 @@
 
 #include "predict/meter.h"
 
-enum { ZR_SUM_WIDTHS = 3 };
-extern const int zr_sum_widths[ZR_SUM_WIDTHS]; // elements of a row
-
-typedef struct zr_sums_rates { // bytes per second
-    double read;               // of memory that is read in order, to compare with
-    double sums[ZR_SUM_WIDTHS]; // what the sums read, their edges included, and write
+typedef struct zr_sums_rates { // of one number of threads and one width, in bytes per second
+    int threads;
+    int width; // elements of a row
+    // The same rows in the same order, read and not summed; the sums, with what they write.
+    double read, sums;
 } zr_sums_rates;
 
-// Measures sums that read each row of x(elements) once, an edge each.
+enum { ZR_SUM_WIDTHS = 3 };
+
+// Measures sums that read each row of x(elements) once, an edge each, by width.
 zero_status zr_sums_measure(const zr_meter *meter, const float *x, int64_t elements,
-                            zr_sums_rates *out, zero_error *error);
+                            zr_sums_rates out[ZR_SUM_WIDTHS], zero_error *error);
 
 #endif
