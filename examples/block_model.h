@@ -1,6 +1,7 @@
 // A stochastic block model, and the micro-batches of nodes that graph.c learns from: 4 blocks of
 // nodes, in turn, each joined to about 16 nodes of its own block and 6 of others. A node's features
 // say little about its block: they are noise, and a little more in the place of the block.
+#include "graph_words.h"
 #include <stdlib.h>
 #include <zero/zero.h>
 
@@ -32,15 +33,17 @@ static double draw(uint64_t *state) // uniform in [0, 1)
     return (double)(*state >> 40) / (1 << 24);
 }
 
-static zero_status make_blocks(int mean, int sampled, block_model *out, zero_error *error)
+static zero_status make_blocks(const words *of, block_model *out, zero_error *error)
 {
     uint64_t state = 1;
     int32_t *from = malloc(2 * sizeof *from * NODES * NODES), *to = from + NODES * NODES;
-    zero_graph_weights weights = mean ? ZERO_GRAPH_MEAN : ZERO_GRAPH_SYMMETRIC;
+    zero_graph_weights weights = of->symmetric ? ZERO_GRAPH_SYMMETRIC : ZERO_GRAPH_MEAN;
     zero_graph_options options = {sizeof options, NODES, 0, from, to, NULL, weights, 1};
-    out->sampled = sampled;
-    if (!from)
+    out->sampled = of->sampled;
+    if (!from) {
+        snprintf(error->message, sizeof error->message, "no memory for the edges of the graph");
         return ZERO_ERR_MEMORY;
+    }
     for (int32_t a = 0; a < NODES; a++)
         for (int32_t b = 0; b < a; b++)
             if (draw(&state) < (a % BLOCKS == b % BLOCKS ? 1. / 16 : 1. / 128)) {

@@ -1,12 +1,11 @@
 // A graph convolution network (Kipf and Welling, arXiv 1609.02907) of two layers, A relu(A X W0)
 // W1, on a stochastic block model (block_model.h). It learns which block a node is of.
-//   build/zero run --ranks 2 build/examples/graph [STAGE [STEPS [WEIGHTS [sampled [FILE]]]]]
+//   build/zero run --ranks 2 build/examples/graph [STAGE [STEPS [WEIGHTS [NODES [FILE]]]]]
 // WEIGHTS: mean or symmetric. FILE: where those of the layers are saved. A micro-batch is 32 nodes;
-// 8 of them are a step, on 1, 2, 4 or 8 ranks with the same bits. Each computes all nodes or,
-// "sampled", its own, 6 neighbours of each, and 6 of each of these.
+// 8 of them are a step, on 1, 2, 4 or 8 ranks with the same bits. NODES: each computes all of them
+// (full) or its own, 6 neighbours of each, and 6 of each of these (sampled).
 #include "block_model.h"
 #include "small_matrices.h"
-#include <stdio.h>
 
 static const zero_tensor_desc weights[] = {
     {"w0", 2, {WIDTH, WIDTH}, ZERO_INIT_NORMAL, 0.3f, -1, 1},
@@ -103,7 +102,7 @@ static zero_status learn(zero_engine *engine, const block_model *model, int step
     int right = 0;
     for (zero_step_info info = {0}; status == ZERO_OK && info.step < steps;) {
         status = run_nodes(engine, model, 0, &info, &right, error);
-        if (status == ZERO_OK && says && info.updated && info.step % 10 == 0)
+        if (status == ZERO_OK && says && info.updated)
             printf("step %3lld  loss %.9g\n", (long long)info.step, info.loss);
     }
     for (int first = KNOWN; first < NODES && status == ZERO_OK; first += BATCH)
@@ -115,33 +114,34 @@ static zero_status learn(zero_engine *engine, const block_model *model, int step
 
 int main(int argc, char **argv)
 {
-    int stage = argc > 1 ? atoi(argv[1]) : 3, steps = argc > 2 ? atoi(argv[2]) : 50;
-    int mean = argc > 3 && *argv[3] == 'm', sampled = argc > 4 && *argv[4] == 's';
-    const int64_t rows[] = {sampled ? INNER : NODES, sampled ? BATCH : NODES};
-    const zero_unit unit = {"network", &network, rows, 1, flat_params};
-    const zero_model model = {"graph", 1, &unit};
     static block_model blocks;
     char config[256];
+    words of = {0};
     zero_comm *comm = NULL;
     zero_engine *engine = NULL;
     zero_error error = {0};
+    zero_status status = zero_comm_open(NULL, &comm, &error);
+    if (status == ZERO_OK)
+        status = take_words(argc, argv, &of, &error);
+    const int64_t rows[] = {of.sampled ? INNER : NODES, of.sampled ? BATCH : NODES};
+    const zero_unit unit = {"network", &network, rows, 1, flat_params};
+    const zero_model model = {"graph", 1, &unit};
     snprintf(config, sizeof config,
              "{\"zero_optimization\": {\"stage\": %d}, \"libzero\": {\"exact_world\": true}, "
              "\"train_batch_size\": %d, \"train_micro_batch_size_per_gpu\": %d, "
              "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.05}}}",
-             stage, KNOWN, BATCH);
-    zero_status status = zero_comm_open(NULL, &comm, &error);
+             of.stage, KNOWN, BATCH);
     zero_options options = {sizeof options, &model, comm, .config_text = config, .seed = 1};
     options.shape.seq = 1;
     if (status == ZERO_OK)
-        status = make_blocks(mean, sampled, &blocks, &error);
+        status = make_blocks(&of, &blocks, &error);
     if (status == ZERO_OK)
         status = zero_initialize(&options, &engine, &error);
     if (status == ZERO_OK)
-        status = learn(engine, &blocks, steps, zero_comm_rank(comm) == 0, &error);
-    if (status == ZERO_OK && argc > 5)
-        status = zero_save_weights(engine, argv[5], &error);
-    if (status != ZERO_OK)
+        status = learn(engine, &blocks, of.steps, zero_comm_rank(comm) == 0, &error);
+    if (status == ZERO_OK && of.file)
+        status = zero_save_weights(engine, of.file, &error);
+    if (status != ZERO_OK && zero_comm_rank(comm) == 0)
         fprintf(stderr, "graph: %s\n", error.message);
     zero_destroy(engine);
     zero_comm_destroy(comm);
