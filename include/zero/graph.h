@@ -26,9 +26,9 @@ typedef enum zero_graph_weights { // of the edges; a node's degree is the number
 typedef struct zero_graph_options {
     size_t struct_size; // sizeof(zero_graph_options)
     int64_t nodes, edges;
-    // Edge e leads from node to[e] to its neighbour from[e], whose values are added to the sum of
-    // to[e]. A node's edges keep their order; an edge that is there twice counts twice. Of an
-    // undirected graph, list both directions.
+    // Edge e is one of node to[e], its row, and points to the neighbour from[e], whose values are
+    // added to the row's sum. A node's edges keep their order; an edge that is there twice counts
+    // twice. Of an undirected graph, list both directions.
     const int32_t *from; // (edges)
     const int32_t *to;   // (edges), or NULL if starts says it:
     // (nodes + 1), or NULL: the edges of node n are starts[n] to starts[n+1] - 1.

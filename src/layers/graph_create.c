@@ -14,10 +14,10 @@ static zero_status check_sizes(const zero_graph_options *o, zero_error *error)
                        (long long)o->nodes, (long long)o->edges);
     if (!o->to == !o->starts || (o->edges > 0 && !o->from))
         return zr_fail(error, ZERO_ERR_USAGE,
-                       "a graph of %lld edges is given by `from` and one of `to` and `starts`; "
-                       "these are %p, %p and %p",
-                       (long long)o->edges, (const void *)o->from, (const void *)o->to,
-                       (const void *)o->starts);
+                       "a graph of %lld edges is given by `from` and one of `to` and `starts`; %s",
+                       (long long)o->edges,
+                       !o->to == !o->starts ? o->to ? "both are there" : "there is neither"
+                                            : "there is no `from`");
     if (o->weights < ZERO_GRAPH_SUM || o->weights > ZERO_GRAPH_SYMMETRIC)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "a graph's weights are ZERO_GRAPH_SUM, ZERO_GRAPH_MEAN or "
@@ -60,10 +60,10 @@ static zero_status check_edges(const zero_graph_options *o, const int32_t *rows,
     for (int64_t e = 0; e < o->edges; e++)
         if (rows[e] < 0 || rows[e] >= o->nodes || o->from[e] < 0 || o->from[e] >= o->nodes)
             return zr_fail(error, ZERO_ERR_DATA,
-                           "edge %lld of %lld leads from node %d to node %d, but the graph has "
-                           "nodes 0 to %lld",
+                           "edge %lld of %lld, in row %d, points to node %d, but the graph has "
+                           "%lld nodes, counted from 0",
                            (long long)e, (long long)o->edges, (int)rows[e], (int)o->from[e],
-                           (long long)o->nodes - 1);
+                           (long long)o->nodes);
     return ZERO_OK;
 }
 

@@ -22,9 +22,9 @@ static zero_status check_nodes(const sampling *s, zero_error *error)
         if (s->nodes[i] < -1 || s->nodes[i] >= s->whole->rows)
             return zr_fail(error, ZERO_ERR_DATA,
                            "entry %lld of %lld in the list of nodes to sample is node %d, but the "
-                           "graph has nodes 0 to %lld (-1: none)",
+                           "graph has %lld nodes, counted from 0 (-1: none)",
                            (long long)i, (long long)s->count, (int)s->nodes[i],
-                           (long long)s->whole->rows - 1);
+                           (long long)s->whole->rows);
     return ZERO_OK;
 }
 

@@ -234,20 +234,27 @@ static void refuses(zero_graph_options options, zero_status status, const char *
 
 static void wrong_graphs_are_refused(void **state)
 {
-    static const int32_t outside[] = {3, 1, 2, 1, 3, 5, 3, 1}, below[] = {2, 4, -1, 1, 0, 1, 2, 2};
+    static const int32_t outside[] = {3, 1, 2, 1, 3, 5, 3, 1}, below[] = {2, 4, -1, 1, 0, 1, 2, 2},
+                         above[] = {2, 4, 3, 1, 0, 1, 2, 5};
     static const int64_t falls[] = {0, 4, 3, 4, 7, 8}, open_end[] = {0, 0, 3, 4, 7, 7};
     zero_graph_options options = list;
     options.to = outside;
     refuses(options, ZERO_ERR_DATA,
-            "edge 5 of 8 leads from node 5 to node 1, but the graph has nodes 0 to 4");
+            "edge 5 of 8, in row 5, points to node 1, but the graph has 5 nodes, counted from 0");
     options = list;
     options.from = below;
-    refuses(options, ZERO_ERR_DATA, "edge 2 of 8 leads from node 2 to node -1");
+    refuses(options, ZERO_ERR_DATA, "edge 2 of 8, in row 2, points to node -1");
+    options.from = above;
+    refuses(options, ZERO_ERR_DATA, "edge 7 of 8, in row 1, points to node 5");
     options = list;
     options.starts = starts;
     refuses(options, ZERO_ERR_USAGE,
-            "a graph of 8 edges is given by `from` and one of `to` and `starts`");
-    options.to = NULL;
+            "8 edges is given by `from` and one of `to` and `starts`; both are there");
+    options.to = options.from = NULL;
+    refuses(options, ZERO_ERR_USAGE, "; there is no `from`");
+    options.starts = NULL;
+    refuses(options, ZERO_ERR_USAGE, "; there is neither");
+    options.from = from;
     options.starts = falls;
     refuses(options, ZERO_ERR_DATA, "after 4, of node 1, comes 3");
     options.starts = open_end;
