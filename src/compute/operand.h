@@ -7,9 +7,8 @@
 #include <zero/tensor.h>
 
 // What an operation does with an operand. ZR_AUX: it is small beside the others, or read in part,
-// so that its bytes are not counted. ZR_LENT: it lies in memory of the
-// program's own, which no plan reserves. ZR_SCRATCH: how many bytes is up to the backend
-// (zr_op_scratch); 64-byte aligned.
+// so that its bytes are not counted. ZR_LENT: it lies in memory of the program's own, which no plan
+// reserves. ZR_SCRATCH: how many bytes is up to the backend (zr_op_scratch); 64-byte aligned.
 typedef enum zr_access {
     ZR_READ = 1,
     ZR_WRITTEN = 2,
