@@ -181,12 +181,13 @@ const cli_command cli_commands[CLI_COMMANDS] = {
              "(--new, 4 samples of its context unless told otherwise) through steps of training "
              "and prints the step's time, the time of its matrix products alone, their "
              "ratio (efficiency), the step against its floor (products at their best, everything "
-             "else at memory's bandwidth), and where the time went. memory measures copies and "
-             "updates in place with 1 to T threads. io reads, writes, and updates in place as "
-             "training with states on NVMe does, with the engine that training uses. Both keep "
-             "their figures for plans ($XDG_CACHE_HOME or ~/.cache, libzero/rates-PROCESSOR.json). "
-             "checkpoint saves a model's training state under --path and loads it again, five "
-             "times. Only step and checkpoint read the options that describe a model."},
+             "else at memory's bandwidth), and where the time went. memory measures copies, "
+             "updates in place and sums over a graph's neighbours with 1 to T threads. io reads, "
+             "writes, and updates in place as training with states on NVMe does, with the engine "
+             "that training uses. Both keep their figures for plans ($XDG_CACHE_HOME or ~/.cache, "
+             "libzero/rates-PROCESSOR.json). checkpoint saves a model's training state under "
+             "--path and loads it again, five times. Only step and checkpoint read the options "
+             "that describe a model."},
     [CLI_DATA] = {.name = "data",
                   .usage = "show --data FILE... [--model DIR | --tokenizer KIND] [OPTION...]",
                   .choices = "show",

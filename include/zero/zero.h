@@ -10,6 +10,7 @@
 #include <zero/eval.h>
 #include <zero/generate.h>
 #include <zero/gpt2.h>
+#include <zero/graph.h>
 #include <zero/grid.h>
 #include <zero/llama.h>
 #include <zero/lora.h>

@@ -1,7 +1,8 @@
-// `zero bench memory`: bytes per second that a copy, a triad and an update in place read and write,
-// by number of threads.
+// `zero bench memory`: bytes per second that a copy, a triad, an update in place and sums over
+// neighbours read and write, by number of threads.
 #include "base/numbers.h"
 #include "commands/bench_shared.h"
+#include "commands/bench_sums.h"
 #include "memory/arena.h"
 #include "predict/meter.h"
 #include "predict/rates.h"
@@ -71,7 +72,12 @@ static void keep_memory_rates(const zr_bench *bench, const memory_row *row)
     zr_free(file);
 }
 
-// Measures rows of 1, 2, 4, ... threads. They are said at once, except as JSON.
+static int next_threads(const zr_bench *bench, int threads) // 1, 2, 4, ... and all
+{
+    return threads ? ZR_MIN(2 * threads, bench->meter.threads) : 1;
+}
+
+// Rows are said at once, except as JSON.
 static zero_status measure_rows(const zr_bench *bench, memory_bench *m, zr_json_writer *w,
                                 zero_error *error)
 {
@@ -82,7 +88,7 @@ static zero_status measure_rows(const zr_bench *bench, memory_bench *m, zr_json_
                      "copy     triad  update in place\n",
                      ROUNDS);
     while (row.threads < bench->meter.threads) {
-        row.threads = row.threads ? ZR_MIN(2 * row.threads, bench->meter.threads) : 1;
+        row.threads = next_threads(bench, row.threads);
         ZERO_TRY(measure_row(bench, m, &row, error));
         write_row(w, &row);
         if (!bench->json)
@@ -93,6 +99,36 @@ static zero_status measure_rows(const zr_bench *bench, memory_bench *m, zr_json_
     return ZERO_OK;
 }
 
+static void report_sums(const zr_bench *bench, const zr_sums_rates *row, zr_json_writer *w)
+{
+    zr_json_begin_object(w, NULL);
+    zr_json_integer(w, "threads", row->threads);
+    zr_json_integer(w, "width", row->width);
+    zr_json_fixed(w, "read", 0, row->read);
+    zr_json_fixed(w, "sums", 0, row->sums);
+    zr_json_end(w);
+    if (!bench->json)
+        zr_bench_say(bench, "%7d  %8d  %8.2f  %8.2f GB/s, %.2f of it\n", row->threads, row->width,
+                     row->read * 1e-9, row->sums * 1e-9, row->sums / row->read);
+}
+
+static zero_status measure_sums(const zr_bench *bench, const float *x, zr_json_writer *w,
+                                zero_error *error)
+{
+    zr_meter meter = bench->meter;
+    if (!bench->json)
+        zr_bench_say(bench, "sums over 16 neighbours in no order, next to reading these alone:\n"
+                            "threads     width      read      sums\n");
+    for (meter.threads = 0; meter.threads < bench->meter.threads;) {
+        zr_sums_rates rows[ZR_SUM_WIDTHS];
+        meter.threads = next_threads(bench, meter.threads);
+        ZERO_TRY(zr_sums_measure(&meter, x, UPDATED, rows, error));
+        for (int i = 0; i < ZR_SUM_WIDTHS; i++)
+            report_sums(bench, &rows[i], w);
+    }
+    return ZERO_OK;
+}
+
 static zero_status measure_and_report(const zr_bench *bench, memory_bench *m, zero_error *error)
 {
     zr_buffer text = {0};
@@ -100,6 +136,10 @@ static zero_status measure_and_report(const zr_bench *bench, memory_bench *m, ze
     zr_json_begin_object(&w, NULL);
     zr_json_begin_array(&w, "rows");
     zero_status status = measure_rows(bench, m, &w, error);
+    zr_json_end(&w);
+    zr_json_begin_array(&w, "sums");
+    if (status == ZERO_OK)
+        status = measure_sums(bench, m->states.master, &w, error);
     if (status == ZERO_OK && bench->json)
         return zr_bench_say_json(bench, &w, error);
     zr_buffer_free(&text);

@@ -2,7 +2,7 @@
 //
 //   zr_run(queue, zr_op_norm_forward(&norm, x, NULL, NULL, gamma, beta, y, mean, rstd));
 //
-// The six op headers declare the kinds of a family, one macro each:
+// The seven op headers declare the kinds of a family, one macro each:
 //
 //   #define ZR_OPERANDS_norm_forward(AT)
 //       AT(x, const void *, ZR_READ, s->stream, s->rows * s->width) ...
@@ -20,6 +20,7 @@
 #include "base/recorder.h"
 #include "compute/attention_ops.h"
 #include "compute/element_ops.h"
+#include "compute/graph_ops.h"
 #include "compute/magnitude_ops.h"
 #include "compute/optimizer_ops.h"
 #include "compute/product_ops.h"
@@ -32,6 +33,7 @@
     ZR_ROW_OPS(OP)                                                                                 \
     ZR_ATTENTION_OPS(OP)                                                                           \
     ZR_ELEMENT_OPS(OP)                                                                             \
+    ZR_GRAPH_OPS(OP)                                                                               \
     ZR_MAGNITUDE_OPS(OP)                                                                           \
     ZR_OPTIMIZER_OPS(OP)
 
@@ -51,6 +53,7 @@ typedef struct zr_op {
         zr_product product;
         zr_scale_codes scale_codes;
         zr_weight_rows weight_rows;
+        zr_neighbours neighbours;
         zr_magnitude magnitude;
         zr_column_scaling column_scaling;
         zr_norm norm;

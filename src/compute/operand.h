@@ -7,14 +7,15 @@
 #include <zero/tensor.h>
 
 // What an operation does with an operand. ZR_AUX: it is small beside the others, or read in part,
-// so that its bytes are not counted. ZR_SCRATCH: how many bytes is up to the backend
-// (zr_op_scratch); 64-byte aligned.
+// so that its bytes are not counted. ZR_LENT: it lies in memory of the program's own, which no plan
+// reserves. ZR_SCRATCH: how many bytes is up to the backend (zr_op_scratch); 64-byte aligned.
 typedef enum zr_access {
     ZR_READ = 1,
     ZR_WRITTEN = 2,
     ZR_BOTH = ZR_READ | ZR_WRITTEN,
     ZR_AUX = 4,
-    ZR_SCRATCH = ZR_BOTH | ZR_AUX | 8
+    ZR_SCRATCH = ZR_BOTH | ZR_AUX | 8,
+    ZR_LENT = 16
 } zr_access;
 
 // Operands of dropout and of the loss. The engine sets them at the beginning of a step.

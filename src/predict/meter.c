@@ -32,6 +32,23 @@ void zr_memory_triad(float *restrict a, const float *restrict b, const float *re
         a[i] = b[i] + 3.0f * c[i];
 }
 
+uint32_t zr_memory_gather(const uint32_t *words, int64_t width, const int32_t *list, int64_t count,
+                          int threads)
+{
+    enum { AHEAD = 8, LINE = 16 }; // rows between fetch and use; words
+    uint32_t sum = 0;
+#pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : sum)
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t *row = words + list[i] * width;
+        const uint32_t *later = words + list[ZR_MIN(i + AHEAD, count - 1)] * width;
+        for (int64_t at = 0; at < width; at += LINE) {
+            __builtin_prefetch(later + at);
+            sum += row[at];
+        }
+    }
+    return sum;
+}
+
 static void memory_update_f32(const zr_range_states *states, int64_t count, int threads)
 {
     float *restrict p = states->master, *restrict m = states->state0, *restrict v = states->state1;

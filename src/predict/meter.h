@@ -26,6 +26,10 @@ zero_status zr_memory_rate_of_copy(const zr_meter *meter, double *out, zero_erro
 // Computes a = b + 3 c over `count` elements.
 void zr_memory_triad(float *restrict a, const float *restrict b, const float *restrict c,
                      int64_t count, int threads);
+// Reads a word of each 64 bytes of the rows of `width` words that `list` names, in its order, and
+// returns the sum of these words.
+uint32_t zr_memory_gather(const uint32_t *words, int64_t width, const int32_t *list, int64_t count,
+                          int threads);
 // Reads, modifies and writes what AdamW does with a bf16 gradient, an fp32 master, states of any
 // type and a bf16 copy, but computes almost nothing.
 void zr_memory_update(const zr_range_states *states, int64_t count, int threads);

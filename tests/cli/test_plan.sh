@@ -317,9 +317,10 @@ done
 export XDG_CACHE_HOME=$WORK/cache # what bench keeps
 expect 0 "$ZERO" bench memory --seconds 0.001 --threads 2
 [ "$(grep -cE '^ +[12] .* GB/s$' out.txt)" -eq 2 ] || fail "bench memory: not a row for 1 and one for 2 threads"
+[ "$(grep -cE '^ +[12] +(64|128|256) .* GB/s, [0-9.]+ of it$' out.txt)" -eq 6 ] || fail "bench memory: not sums of 3 widths for 1 and 2 threads"
 grep -q '"copy"' cache/libzero/rates-*.json || fail "bench memory keeps nothing"
 expect 0 "$ZERO" bench memory --seconds 0.001 --threads 1 --json
-python3 -c 'import json; assert [r["threads"] for r in json.load(open("out.txt"))["rows"]] == [1]' || fail "bench memory --json"
+python3 -c 'import json; said = json.load(open("out.txt")); assert [r["threads"] for r in said["rows"]] == [1] and [r["width"] for r in said["sums"] if 0 < r["sums"] < 1e13] == [64, 128, 256]' || fail "bench memory --json"
 expect 0 "$ZERO" bench io --seconds 0.001 --bytes 8MiB
 for what in read write update; do
     grep -q "^$what .* GB/s" out.txt || fail "bench io says nothing of $what"

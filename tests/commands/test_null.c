@@ -229,6 +229,39 @@ static void of_tensors(const tiny *t)
     REFUSES("directory", zero_load_weights_with(t->engine, NULL, NULL, e));
 }
 
+static void of_graphs(const tiny *t)
+{
+    static const int32_t none[1];
+    const zero_graph_options options = {.struct_size = sizeof options, .to = none};
+    const zero_tensor x = {.dtype = ZERO_F32, .dims = 2};
+    zero_graph *graph = NULL, *out;
+    int64_t count = 5;
+    FUNCTION(zero_graph_create);
+    REFUSES("options", zero_graph_create(NULL, &out, e));
+    REFUSES("out", zero_graph_create(&options, NULL, e));
+    assert_int_equal(zero_graph_create(&options, &graph, &said), ZERO_OK);
+    FUNCTION(zero_graph_sample);
+    REFUSES("graph", zero_graph_sample(NULL, none, 0, 1, 1, 1, &out, e));
+    REFUSES("nodes", zero_graph_sample(graph, NULL, 0, 1, 1, 1, &out, e));
+    REFUSES("out", zero_graph_sample(graph, none, 0, 1, 1, 1, NULL, e));
+    FUNCTION(zero_graph_nodes);
+    assert_null(zero_graph_nodes(NULL, &count));
+    assert_int_equal(count, 0);
+    FUNCTION(zero_graph_sum);
+    assert_int_equal(zero_graph_sum(NULL, graph, &x, &x), ZERO_ERR_USAGE);
+    REFUSES("graph", zero_graph_sum(&(zero_context){.error = e}, NULL, &x, &x));
+    REFUSES("x", zero_graph_sum(&(zero_context){.error = e}, graph, NULL, &x));
+    REFUSES("out", zero_graph_sum(&(zero_context){.error = e}, graph, &x, NULL));
+    FUNCTION(zero_graph_sum_backward);
+    assert_int_equal(zero_graph_sum_backward(NULL, graph, &x, &x), ZERO_ERR_USAGE);
+    REFUSES("graph", zero_graph_sum_backward(&(zero_context){.error = e}, NULL, &x, &x));
+    REFUSES("d_out", zero_graph_sum_backward(&(zero_context){.error = e}, graph, NULL, &x));
+    REFUSES("d_x", zero_graph_sum_backward(&(zero_context){.error = e}, graph, &x, NULL));
+    FUNCTION(zero_graph_destroy);
+    zero_graph_destroy(NULL);
+    zero_graph_destroy(graph);
+}
+
 static void of_models(const tiny *t)
 {
     zero_gpt2_config gpt2;
@@ -391,8 +424,8 @@ static void of_values(const tiny *t)
 static tiny call_every_function(void)
 {
     static void (*const groups[])(const tiny *t) = {
-        of_checkpoints, of_communicators, of_units, of_steps,   of_reports, of_tensors,
-        of_models,      of_jobs,          of_files, of_answers, of_values};
+        of_checkpoints, of_communicators, of_units, of_steps, of_reports, of_tensors,
+        of_models,      of_graphs,        of_jobs,  of_files, of_answers, of_values};
     tiny t = tiny_create();
     covered_count = 0;
     for (int g = 0; g < ZR_COUNT(groups); g++)

@@ -2,6 +2,7 @@
 // this file is compiled, works with the library as it is; and each struct that says its size may
 // come from a newer program. The header of a new struct is added to that directory as it first was.
 #include "../setup/tiny_engine.h"
+#include <zero/graph.h>
 #include <zero/rows.h>
 #include <zero/zero.h>
 
@@ -61,6 +62,14 @@ static zero_status rows_model(const call *c)
     return zero_rows_create(c->options, &model, c->error);
 }
 
+static zero_status graph(const call *c)
+{
+    zero_graph *made = NULL;
+    zero_status status = zero_graph_create(c->options, &made, c->error);
+    zero_graph_destroy(made);
+    return status;
+}
+
 static zero_status load(const call *c)
 {
     return zero_load_weights_with(c->t->engine, "/nonexistent", c->options, c->error);
@@ -106,19 +115,13 @@ typedef struct row {
 #type, sizeof(type), take                                                                  \
     }
 static const row rows[] = {
-    ROW(zero_comm_options, comm_options),
-    ROW(zero_comm_options, threads_options),
-    ROW(zero_options, initialize),
-    ROW(zero_gpt2_config, gpt2),
-    ROW(zero_llama_config, llama),
-    ROW(zero_load_options, load),
-    ROW(zero_plan_options, plan),
-    ROW(zero_generate_options, generate),
-    ROW(zero_train_options, train),
-    ROW(zero_eval_options, eval),
-    ROW(zero_rows_config, rows_model),
-    ROW(zero_run_options, run),
-    ROW(zero_tokenizer_train_options, tokenizer_train),
+    ROW(zero_comm_options, comm_options), ROW(zero_comm_options, threads_options),
+    ROW(zero_options, initialize),        ROW(zero_gpt2_config, gpt2),
+    ROW(zero_llama_config, llama),        ROW(zero_graph_options, graph),
+    ROW(zero_load_options, load),         ROW(zero_plan_options, plan),
+    ROW(zero_generate_options, generate), ROW(zero_train_options, train),
+    ROW(zero_eval_options, eval),         ROW(zero_rows_config, rows_model),
+    ROW(zero_run_options, run),           ROW(zero_tokenizer_train_options, tokenizer_train),
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 

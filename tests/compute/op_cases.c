@@ -356,6 +356,8 @@ const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS] = {
                                   3 * WORD * ELEMS, 0)},
     [ZR_OP_column_products] = {CASE(op_case_column_products, column_sum,
                                     "ra factors, r a, r b, rwa out", (HALF + WORD) * ELEMS, 0)},
+    [ZR_OP_neighbour_sum] = {CASE(op_case_neighbour_sum, element, NEIGHBOURS "w out", SUM_BYTES, 0),
+                             CASE(op_case_added_sum, element, NEIGHBOURS "rw out", ADDED_BYTES, 0)},
     [ZR_OP_norm_forward] = {CASE(norm_forward, norm, norm_forward_text, (WORD + HALF) * ELEMS, 0),
                             CASE(residual_norm_forward, norm, norm_forward_text,
                                  2 * (WORD + HALF) * ELEMS, 0),

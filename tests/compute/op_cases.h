@@ -71,6 +71,14 @@ zr_op op_case_momentum_direction(operands *o);
 zr_op op_case_orthogonal_update(operands *o);
 zr_op op_case_average(operands *o);
 
+// op_cases_graph.c: half as many nodes as rows.
+enum { EDGES = ROWS + 2 };
+enum { SUM_BYTES = 8 * (ROWS + 1) + 8 * EDGES + 3 * ELEMS };    // bf16
+enum { ADDED_BYTES = 8 * (ROWS + 1) + 4 * EDGES + 10 * ELEMS }; // fp32, without weights
+#define NEIGHBOURS "r starts, r neighbours, r weights, r x, "
+zr_op op_case_neighbour_sum(operands *o);
+zr_op op_case_added_sum(operands *o);
+
 extern const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS];
 // Returns the case that follows; NULL: returns the first. Returns NULL after the last.
 const op_case *op_case_next(const op_case *before);

@@ -329,6 +329,28 @@ static void scratch_lies_in_what_is_reserved(void **state)
     check_queue_close(queue);
 }
 
+// What a program lends lies where no plan has reserved anything.
+static void what_is_lent_lies_anywhere(void **state)
+{
+    const zr_neighbours of = {.dtype = ZERO_F32, .rows = 1, .columns = 1, .edges = 1, .width = 1};
+    static const int64_t starts[] = {0, 1};
+    static const int32_t neighbours[] = {0};
+    static const float weights[] = {3};
+    float x = 2, out = 0, elsewhere = 2;
+    zr_queue *queue = check_queue("ref", NULL, 1);
+    zr_bounds bounds = {
+        .unit = "h.3", .count = 2, .reserved = {{"in", &x, sizeof x}, {"out", &out, sizeof out}}};
+    zr_wrapper *wrapper;
+    assert_int_equal(zr_queue_bound(queue, &bounds, &wrapper, NULL), ZERO_OK);
+    zr_run(queue, zr_op_neighbour_sum(&of, starts, neighbours, weights, &x, &out));
+    assert_int_equal(zr_queue_check(queue, NULL), ZERO_OK);
+    assert_true(out == 6);
+    zr_run(queue, zr_op_neighbour_sum(&of, starts, neighbours, weights, &elsewhere, &out));
+    assert_int_equal(zr_queue_check(queue, NULL), ZERO_ERR_INTERNAL);
+    zr_queue_unwrap(queue, wrapper);
+    check_queue_close(queue);
+}
+
 static zero_status wrap_as(int way, zr_queue *queue, zr_wrapper **out, zero_error *error)
 {
     return way == 0   ? zr_queue_record(queue, NULL, out, error)
@@ -363,6 +385,7 @@ int main(void)
         cmocka_unit_test(a_wrapped_queue_may_have_other_scratch),
         cmocka_unit_test(operands_lie_in_what_is_reserved),
         cmocka_unit_test(scratch_lies_in_what_is_reserved),
+        cmocka_unit_test(what_is_lent_lies_anywhere),
         cmocka_unit_test(no_memory_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
