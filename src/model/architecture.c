@@ -135,6 +135,7 @@ static zero_status read_architecture_config(zr_model_json *file, zr_lm_config *o
     zr_model_json_tokens(file, "bos_token_id", &config.bos);
     zr_model_json_tokens(file, "eos_token_id", &config.eos);
     zr_model_json_tokens(file, "pad_token_id", &config.pad);
+    zr_model_json_read_labels(file, &config.labels);
     if (file->status != ZERO_OK)
         return file->status;
     if (zr_lm_check(&config, &found) != ZERO_OK)
@@ -177,6 +178,8 @@ void zr_lm_config_write(const zr_lm_config *config, zr_buffer *out)
     zr_model_json_put_tokens(&w, "bos_token_id", &config->bos);
     zr_model_json_put_tokens(&w, "eos_token_id", &config->eos);
     zr_model_json_put_tokens(&w, "pad_token_id", &config->pad);
+    if (config->labels.count)
+        zr_labels_write(&config->labels, &w);
     zr_json_text(&w, "torch_dtype", "float32");
     zr_json_finish(&w);
 }

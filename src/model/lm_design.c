@@ -204,6 +204,16 @@ static zr_unit_tensor table_of(const designing *d, const char *name)
     return table;
 }
 
+// The head of a model that classifies texts, which is too small for tiles.
+static zr_unit_tensor score_of(const designing *d)
+{
+    zr_unit_tensor score =
+        matrix_of(ZR_SCORE_WEIGHT, d->shape->outputs, d->shape->width, d->shape->deviation);
+    score.desc.tp_axis = 0;
+    score.split = ZR_SPLIT_BY_TOKENS;
+    return score;
+}
+
 zr_lm_design zr_lm_design_of_config(const zr_lm_config *config)
 {
     const zr_lm_tensors *of = &zr_architecture_of(config)->tensors;
@@ -223,7 +233,10 @@ zr_lm_design zr_lm_design_of_config(const zr_lm_config *config)
     design.head[ZR_LM_GAIN] = vector_of(of->gain, shape.width, 1);
     if (of->bias)
         design.head[ZR_LM_BIAS] = vector_of(of->bias, shape.width, 0);
-    if (!shape.tied) {
+    if (config->labels.count) {
+        design.head[ZR_LM_TABLE] = score_of(&d);
+        design.head[ZR_LM_TABLE].group = 1;
+    } else if (!shape.tied) {
         design.head[ZR_LM_TABLE] = table_of(&d, of->head);
         design.head[ZR_LM_TABLE].group = 1;
     }
