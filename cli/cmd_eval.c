@@ -21,6 +21,7 @@ static zero_eval_options eval_options_of(const cli_arguments *a, bool first)
         .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL],
         .tokenizer = a->text[OPT_TOKENIZER],
         .preference = a->text[OPT_PREFERENCE],
+        .task = a->text[OPT_TASK],
         .reference = a->text[OPT_REFERENCE],
     };
 }

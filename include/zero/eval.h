@@ -50,7 +50,9 @@ typedef struct zero_eval_options {
     // The model with which dpo and kto compare: a directory as model_dir; NULL: model_dir without
     // its adapter.
     const char *reference;
-    struct zero_preference_result *preferred; // filled if there is a preference; NULL: not wanted
+    // Filled if there is a preference, or the model gives texts labels; NULL: not wanted.
+    struct zero_preference_result *preferred;
+    const char *task; // "classify": the model must give texts labels; NULL: what its files say
 } zero_eval_options;
 
 // `tokens` counts those whose loss was measured, which excludes prompts; `bytes` is the size of the
@@ -63,6 +65,7 @@ typedef struct zero_eval_result {
 // Next to a loss of preferences, which is the mean over pairs (KTO: examples): their number; the
 // share of the pairs whose chosen answer has the larger reward; the mean reward of chosen answers
 // minus that of rejected ones. NaN: there is none.
+// Of a model that gives texts labels: the number of texts, the share that got their own labels, NaN.
 typedef struct zero_preference_result {
     int64_t pairs;
     double accuracy, margin;

@@ -62,7 +62,9 @@ void zr_weights_name_head(const zr_lm_config *config, zr_weights_options *how)
 {
     const zr_architecture *of = zr_architecture_of(config);
     how->tied_head = of->tensors.head;
-    how->table = of->tensors.table;
+    // A head of tokens is no concern of a model that has one of labels.
+    how->table = config->labels.count ? NULL : of->tensors.table;
+    how->drawn = config->labels.drawn ? ZR_SCORE_WEIGHT : NULL;
     how->may_untie = of->fields[ZR_ROLE_TIED].kind != ZR_FIELD_NONE;
 }
 

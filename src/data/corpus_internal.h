@@ -12,6 +12,7 @@
 // targets.
 typedef struct zr_part_facts {
     int64_t empty, plain; // records without text, and turns written without a chat template
+    int64_t shortened;    // texts with labels that are longer than a window
     int64_t count, split; // number of tokens; where the held-out part begins
     int64_t masked[2];    // tokens that are no targets, before the split and from there on
     int64_t spilled_at;   // byte of the spill at which its ids begin

@@ -20,6 +20,7 @@ static zero_status open_part_records(const zr_corpus *corpus, const zr_part *par
     out->map = corpus->options.field ? &corpus->map : NULL;
     out->chat = corpus->options.chat;
     out->preferences = corpus->options.preferences;
+    out->classifies = corpus->options.classifies;
     return ZERO_OK;
 }
 
@@ -35,6 +36,8 @@ typedef struct reader {
     // the spill, before those of `encoding`; how many of `encoding` have been looked at.
     int64_t most, spilled, seen;
     int64_t documents;
+    const zr_labels *labels; // of texts with labels, of which windows have room for `seq` tokens
+    int64_t seq;
     size_t before, total; // bytes read before the pool's current text; bytes of everything
     // The mapping of the pool's current text, and up to where its pages have been released.
     const zr_mapped_file *text;
@@ -70,14 +73,19 @@ static zero_status spill_ids(reader *r, zero_error *error)
     return ZERO_OK;
 }
 
+static zero_status no_room(const reader *r, zero_error *error)
+{
+    return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for more than %lld tokens", r->part->name,
+                   (long long)tokens_so_far(r));
+}
+
 static zero_status take_ids(void *user, const int32_t *ids, int64_t count, zero_error *error)
 {
     reader *r = user;
     if (r->take)
         return r->take(r->user, ids, count, error);
     if (!zr_ids_reserve(&r->encoding.ids, count))
-        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for more than %lld tokens",
-                       r->part->name, (long long)tokens_so_far(r));
+        return no_room(r, error);
     memcpy(r->encoding.ids.at + r->encoding.ids.count, ids, (size_t)count * sizeof *ids);
     r->encoding.ids.count += count;
     r->seen = r->encoding.ids.count;
@@ -272,6 +280,48 @@ static zero_status encode_document(reader *r, const zr_text_record *record,
     return end_document(r, record->ends && !ended, true, record->name, error);
 }
 
+static zero_status refuse_label(const reader *r, const zr_text_record *record, zero_error *error)
+{
+    char known[ZERO_MESSAGE_BYTES / 2];
+    zr_labels_list(r->labels, known, sizeof known);
+    return zr_fail(error, ZERO_ERR_DATA, "%s: the label \"%s\" is none of the model's, which are %s",
+                   record->name, record->label.text, known);
+}
+
+static void take_masked(zr_ids *ids, const int32_t *more, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        ids->at[ids->count++] = ~more[i];
+}
+
+// Encodes a text as transformers' tokenizer does, with what it puts before and after texts. What is
+// longer than a window loses its end. The label stands where the token after the last would.
+static zero_status encode_labelled(reader *r, const zr_text_record *record, zero_error *error)
+{
+    const int32_t *before, *after;
+    int before_count, after_count;
+    const int32_t label =
+        zr_labels_find(r->labels, record->label.text, record->label.whole_number);
+    const int64_t begins = tokens_so_far(r);
+    zr_ids *ids = &r->encoding.ids;
+    if (label < 0)
+        return refuse_label(r, record, error);
+    zr_buffer_append(&r->part->records_at, &begins, sizeof begins);
+    zr_tokenizer_template(r->encoding.tokenizer, &before, &before_count, &after, &after_count);
+    if (!zr_ids_reserve(ids, before_count + (int64_t)1))
+        return no_room(r, error);
+    take_masked(ids, before, before_count);
+    const int64_t first = ids->count, most = ZR_MAX(r->seq - before_count - after_count, 1);
+    ZERO_TRY(zr_encoding_add(&r->encoding, &record->document, record->name, error));
+    r->part->facts.shortened += ids->count - first > most;
+    ids->count = ZR_MIN(ids->count, first + most);
+    if (!zr_ids_reserve(ids, after_count + (int64_t)1))
+        return no_room(r, error);
+    take_masked(ids, after, after_count);
+    ids->at[ids->count++] = label;
+    return end_document(r, false, true, record->name, error);
+}
+
 static zero_status encode_record(void *user, zr_text_record *record, int64_t number,
                                  zero_error *error)
 {
@@ -279,6 +329,8 @@ static zero_status encode_record(void *user, zr_text_record *record, int64_t num
     reader *r = s->r;
     if (number >= s->kept && r->part->facts.split < 0)
         r->part->facts.split = tokens_so_far(r);
+    if (r->labels)
+        return encode_labelled(r, record, error);
     ZERO_TRY(encode_document(r, record, &record->document,
                              !r->corpus->options.preferences ? ZR_ANSWER_NONE
                              : record->unwanted              ? ZR_ANSWER_REJECTED
@@ -369,6 +421,8 @@ zero_status zr_part_read(zr_corpus *corpus, zr_part *part, const zr_reading *rea
                 .part = part,
                 .mode = ZR_ENCODE_TEXT,
                 .most = zr_kept_bytes(reading) / (int64_t)sizeof(int32_t),
+                .labels = reading->labels,
+                .seq = reading->seq,
                 .total = (size_t)part->bytes};
     part->facts = (zr_part_facts){0};
     if (part->kind == ZR_DATA_TOKENS)
@@ -424,6 +478,32 @@ typedef struct taking { // the function that gets each record's text
     zr_take_text take;
     void *user;
 } taking;
+
+static zero_status collect_label(void *user, zr_text_record *record, int64_t number,
+                                 zero_error *error)
+{
+    zr_labels *labels = user;
+    return zr_labels_find(labels, record->label.text, false) >= 0
+               ? ZERO_OK
+               : zr_labels_add(labels, record->label.text, record->name, error);
+}
+
+zero_status zr_corpus_labels(zr_corpus *corpus, zr_labels *out, zero_error *error)
+{
+    size_t before = 0, total = (size_t)zr_corpus_bytes(corpus);
+    for (int i = 0; i < corpus->part_count; i++) {
+        zr_part *part = &corpus->parts[i];
+        ZERO_TRY(zr_part_open(corpus, part, error));
+        ZERO_TRY(each_record(corpus, part, before, total, collect_label, out, error));
+        before += (size_t)part->bytes;
+    }
+    if (out->count < 2)
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s\": all records have the label \"%s\": at least two labels can be told "
+                       "apart",
+                       zr_corpus_name(corpus), out->count ? zr_labels_name(out, 0) : "");
+    return zr_labels_sort(out, error);
+}
 
 static zero_status pass_record_text(void *user, zr_text_record *record, int64_t number,
                                     zero_error *error)

@@ -2,6 +2,7 @@
 // alignment, then names.
 #include "base/json_writer.h"
 #include "formats/safetensors.h"
+#include "base/labels.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +21,17 @@ static int by_dtype_then_name(const void *a, const void *b)
     return strcmp(x->entry->name, y->entry->name);
 }
 
+// The head of labels stands next to the model whose names have the prefix.
+static const char *prefix_of(const char *name, const char *prefix)
+{
+    return strcmp(name, ZR_SCORE_WEIGHT) ? prefix : "";
+}
+
 static void write_header_entry(const placed *place, const char *prefix, int64_t begin, int64_t end,
                                zr_buffer *name, zr_json_writer *w)
 {
     name->length = 0;
-    zr_buffer_printf(name, "%s%s", prefix, place->entry->name);
+    zr_buffer_printf(name, "%s%s", prefix_of(place->entry->name, prefix), place->entry->name);
     w->out->failed |= name->failed;
     zr_json_begin_object(w, name->data);
     zr_json_text(w, "dtype", place->dtype->name);

@@ -1,4 +1,5 @@
 #include "formats/safetensors_write.h"
+#include "base/labels.h"
 
 #include <string.h>
 
@@ -65,7 +66,7 @@ zero_status zr_tensor_names(const zr_source *source, const zr_source_vector *vec
         if (naming == ZR_NAMES_OURS && name_starts_with(name, GPT2))
             name += strlen(GPT2);
         if (!(names[t] = zr_sprintf(
-                  error, "%s%s", adds && !name_starts_with(name, "lm_head.") ? GPT2 : "", name))) {
+                  error, "%s%s", adds && !name_starts_with(name, "lm_head.") && strcmp(name, ZR_SCORE_WEIGHT) ? GPT2 : "", name))) {
             zr_tensor_names_free(names, vector->tensor_count);
             *out = NULL;
             return ZERO_ERR_MEMORY;

@@ -10,12 +10,14 @@
 #include "infer/window_loss.h"
 #include "setup/defaults.h"
 #include "setup/load.h"
+#include "setup/model_task.h"
 #include "setup/resolve.h"
 #include "setup/input_fingerprints.h"
 #include <zero/commands.h>
 #include <zero/eval.h>
 
 #include <math.h>
+#include <string.h>
 
 enum { TOKENS_AT_ONCE = 4096 };
 
@@ -42,6 +44,8 @@ static zr_load_options load_options_of(const zero_eval_options *options)
 // Makes the model again as one of what the data are.
 static zero_status see_examples(subject *s, zero_error *error)
 {
+    if (s->loaded.model_config.labels.count)
+        zr_model_task_finish(&s->loaded.model_config);
     if (s->preference.kind)
         return zr_loaded_prefer(&s->loaded, &s->preference, error);
     return s->dataset.documents ? zr_loaded_see_documents(&s->loaded, error) : ZERO_OK;
@@ -60,6 +64,7 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
                                       .chat = &s->chat,
                                       .preferences = zr_reading_preferences(&s->preference),
                                       .prompt_loss = s->preference.prompt_loss > 0,
+                                      .classifies = s->loaded.model_config.labels.count > 0,
                                       .watch = zr_reading_watch(&s->progress, comm, logger),
                                       .follows = zr_reading_follows(comm)};
     ZERO_TRY(zr_corpus_open(&corpus, &s->corpus, error));
@@ -70,6 +75,7 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
     zr_reading reading =
         zr_token_reader_options(comm, options->threads, s->loaded.tokenizer, vocabulary, seq);
     ZERO_TRY(zr_reading_pack(options->attention, &reading.pack, error));
+    reading.labels = corpus.classifies ? &s->loaded.model_config.labels : NULL;
     if (s->loaded.tokenizer)
         zr_reading_warn(s->loaded.tokenizer, logger);
     else
@@ -80,6 +86,7 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
     ZERO_TRY(zr_corpus_read(s->corpus, &reading, &s->dataset, NULL, error));
     zr_reading_warn_records(s->corpus, logger);
     zr_reading_warn_cut(&s->dataset, logger);
+    zr_reading_warn_shortened(s->corpus, &s->dataset, logger);
     zr_reading_warn_chat(&s->chat, logger);
     return see_examples(s, error);
 }
@@ -127,6 +134,24 @@ static zero_status accept_options(const zero_comm *comm, const zero_eval_options
     return ZERO_OK;
 }
 
+static zero_status accept_task(const subject *s, zero_error *error)
+{
+    bool asked, has = s->loaded.model_config.labels.count > 0;
+    ZERO_TRY(zr_model_task_parse(s->options.task, "options.task", &asked, error));
+    if (has && s->preference.kind)
+        return zr_model_task_refuse_labels(&s->loaded.model_config, s->options.model_dir,
+                                           "--preference compares continued texts", error);
+    if (has && s->options.attention && !strcmp(s->options.attention, "causal"))
+        return zr_model_task_refuse_labels(&s->loaded.model_config, s->options.model_dir,
+                                           "--attention causal lets texts see each other", error);
+    return !asked || has
+               ? ZERO_OK
+               : zr_fail(error, ZERO_ERR_DATA,
+                         "\"%s\" has no labels (\"architectures\" of its config.json names no "
+                         "class that classifies): zero train --task classify makes such a model",
+                         s->options.model_dir);
+}
+
 static zero_status read_inputs(zero_comm *comm, const zero_eval_options *given, subject *s,
                                zero_error *error)
 {
@@ -134,6 +159,7 @@ static zero_status read_inputs(zero_comm *comm, const zero_eval_options *given, 
     const zero_eval_options *options = &s->options;
     zr_load_options load = load_options_of(options);
     ZERO_TRY(zr_load_shape(comm, &load, &s->loaded, error));
+    ZERO_TRY(accept_task(s, error));
     int64_t seq = zr_default_window(options->seq, s->loaded.shape.positions,
                                     comm->rank == 0 ? &options->logger : NULL);
     ZERO_TRY(zr_window_check(seq, s->loaded.shape.positions, error));
@@ -233,10 +259,11 @@ static zero_status measure_loss(zero_comm *comm, subject *s, zero_eval_result *o
                        zr_corpus_name(s->corpus), (long long)s->dataset.seq);
     *out =
         (zero_eval_result){.loss = result.loss, .windows = result.windows, .tokens = result.tokens};
-    if (s->preference.kind && s->options.preferred)
-        *s->options.preferred =
-            (zero_preference_result){result.pairs, result.accuracy, result.margin};
-    if (s->preference.kind) // the loss is not that of tokens
+    bool labels = s->loaded.model_config.labels.count > 0;
+    if ((s->preference.kind || labels) && s->options.preferred)
+        *s->options.preferred = (zero_preference_result){result.pairs, result.accuracy,
+                                                         labels ? NAN : result.margin};
+    if (s->preference.kind || labels) // the loss is not that of tokens
         return ZERO_OK;
     return count_bytes(s, &out->bytes, error);
 }
@@ -274,7 +301,9 @@ static void put_pairs(zr_report *r, const zero_preference_result *result)
     if (!isnan(result->margin))
         zr_report_field(r, &(zr_heading){"margin", "margin ", ZR_UNIT_DIGITS, 9},
                         zr_real(result->margin));
-    zr_report_json_only(r, "pairs", zr_integer(result->pairs));
+    // Pairs that have an accuracy have a margin, too.
+    bool labels = !isnan(result->accuracy) && isnan(result->margin);
+    zr_report_json_only(r, labels ? "texts" : "pairs", zr_integer(result->pairs));
 }
 
 zero_status zero_evaluation_report(const zero_eval_result *result,

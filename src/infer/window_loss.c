@@ -7,6 +7,7 @@
 #include "layers/layers.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { ROUNDS_OF_STAGE = 4 };
 
@@ -26,6 +27,7 @@ typedef struct reader {
     // Of preferences, else NULL: `sum` is of the losses of pairs.
     const zr_preference *preference;
     preferred preferred;
+    int64_t labels, correct; // of a model with labels: their number; texts that got theirs
     const zr_windows_leave *leave;
     int64_t left;
 } reader;
@@ -47,6 +49,11 @@ zero_tensors zr_windows_batch(zr_rows of, int64_t rows, int64_t seq)
                                               .dtype = batch.count < 4 ? ZERO_I32 : ZERO_F32,
                                               .dims = 2,
                                               .shape = {rows, seq}};
+    if (of.scores)
+        batch.at[batch.count++] = (zero_tensor){.data = of.scores,
+                                                .dtype = ZERO_F32,
+                                                .dims = 2,
+                                                .shape = {rows * seq, of.labels}};
     return batch;
 }
 
@@ -82,6 +89,7 @@ void zr_windows_free(zr_rows *rows)
     zr_free(rows->roles);
     zr_free(rows->reference);
     zr_free(rows->losses);
+    zr_free(rows->scores);
     *rows = (zr_rows){0};
 }
 
@@ -128,6 +136,36 @@ static zero_status add_pairs(reader *r, int64_t count, zero_error *error)
     return ZERO_OK;
 }
 
+static int64_t find_largest(const float *scores, int64_t count)
+{
+    int64_t largest = 0;
+    for (int64_t i = 1; i < count; i++)
+        largest = scores[i] > scores[largest] ? i : largest;
+    return largest;
+}
+
+// Counts the texts of a batch to whose label the last unit has given the largest logit.
+static void count_correct(reader *r, int64_t rows)
+{
+    for (int64_t row = 0; row < rows; row++)
+        if (r->rows.targets[row] >= 0)
+            r->correct += find_largest(r->rows.scores + row * r->labels, r->labels) ==
+                          r->rows.targets[row];
+}
+
+// Adds up what each tensor rank has written: the logits of its own labels, and 0 for others.
+static zero_status join_scores(reader *r, int64_t rows, zero_error *error)
+{
+    zero_comm *tensor = zr_engine_grid(r->engine)->tensor;
+    if (!tensor || tensor->size == 1 || !is_last_stage(r->engine))
+        return ZERO_OK;
+    for (int64_t row = 0; row < rows; row++)
+        if (r->rows.targets[row] >= 0)
+            ZERO_TRY(zr_comm_all_reduce_small(tensor, r->rows.scores + row * r->labels, r->labels,
+                                              ZERO_F32, ZR_SUM, error));
+    return ZERO_OK;
+}
+
 // Evaluates the n-th of the batches that are used, which are spread evenly over all batches.
 static zero_status evaluate_batch(reader *r, int64_t n, bool counts, zero_error *error)
 {
@@ -137,12 +175,18 @@ static zero_status evaluate_batch(reader *r, int64_t n, bool counts, zero_error 
     ZERO_TRY(zr_windows_check_files(zr_engine_comm(r->engine), r->dataset, error));
     const zero_tensors input = zr_windows_batch(r->rows, count, seq);
     double loss;
+    if (r->labels)
+        memset(r->rows.scores, 0, (size_t)(count * seq * r->labels) * sizeof *r->rows.scores);
     ZERO_TRY(zr_engine_evaluate(r->engine, &input, &loss, error));
+    if (r->labels)
+        ZERO_TRY(join_scores(r, count * seq, error));
     if (counts && is_last_stage(r->engine)) {
         if (r->preference)
             ZERO_TRY(add_pairs(r, count, error));
         else
             zr_exact_add(&r->sum, loss * target_share(r, count));
+        if (r->labels)
+            count_correct(r, count * seq);
         int64_t tokens = zr_count_targets(r->rows.targets, count * seq);
         r->windows += count;
         r->counted += tokens;
@@ -172,9 +216,19 @@ static zero_status evaluate_batches(reader *r, zero_error *error)
     return ZERO_OK;
 }
 
+static zero_status alloc_scores(reader *r, zero_error *error)
+{
+    r->rows.labels = r->labels;
+    r->rows.scores = zr_alloc(
+        (size_t)(r->batch * r->dataset->seq * r->labels) * sizeof *r->rows.scores, error);
+    return r->rows.scores ? ZERO_OK : ZERO_ERR_MEMORY;
+}
+
 static zero_status evaluate_with_buffers(reader *r, zero_error *error)
 {
     zero_status status = zr_windows_alloc_losses(r->dataset, r->batch, &r->rows, error);
+    if (status == ZERO_OK && r->labels)
+        status = alloc_scores(r, error);
     if (status == ZERO_OK)
         status = evaluate_batches(r, error);
     zr_windows_free(&r->rows);
@@ -193,6 +247,7 @@ static zero_status share_sums(reader *r, zero_error *error)
     if (r->preference)
         ZERO_TRY(
             zr_comm_broadcast(pipeline, &r->preferred, (int64_t)sizeof r->preferred, last, error));
+    ZERO_TRY(zr_comm_broadcast(pipeline, &r->correct, (int64_t)sizeof r->correct, last, error));
     return zr_comm_broadcast(pipeline, &r->counted, (int64_t)sizeof r->counted, last, error);
 }
 
@@ -202,6 +257,7 @@ static zero_status sum_over_ranks(reader *r, zero_error *error)
     ZERO_TRY(zr_comm_all_reduce_small(comm, &r->sum, ZR_EXACT_WORDS, ZERO_I64, ZR_SUM, error));
     ZERO_TRY(zr_comm_all_reduce_small(comm, &r->windows, 1, ZERO_I64, ZR_SUM, error));
     ZERO_TRY(zr_comm_all_reduce_small(comm, &r->counted, 1, ZERO_I64, ZR_SUM, error));
+    ZERO_TRY(zr_comm_all_reduce_small(comm, &r->correct, 1, ZERO_I64, ZR_SUM, error));
     if (r->preference)
         ZERO_TRY(zr_comm_all_reduce_small(comm, &r->preferred,
                                           (int64_t)(sizeof r->preferred / sizeof(int64_t)),
@@ -212,6 +268,8 @@ static zero_status sum_over_ranks(reader *r, zero_error *error)
 static double accuracy_of(const reader *r)
 {
     const int64_t *counts = r->preferred.counts;
+    if (r->labels)
+        return r->counted ? (double)r->correct / (double)r->counted : NAN;
     bool pairs = r->preference && r->preference->kind != ZR_PREFERENCE_KTO && counts[PAIRS];
     return pairs ? (double)counts[CORRECT] / (double)counts[PAIRS] : NAN;
 }
@@ -241,6 +299,7 @@ zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int6
     zr_exact_zero(&r.sum);
     if (model && model->preference.kind && dataset->preferences)
         r.preference = &model->preference;
+    r.labels = model ? model->labels.count : 0;
     ZERO_TRY(evaluate_with_buffers(&r, error));
     ZERO_TRY(sum_over_ranks(&r, error));
     double counted =
@@ -250,7 +309,7 @@ zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int6
         .windows = r.windows,
         .tokens = r.counted,
         .left = r.left,
-        .pairs = r.preferred.counts[PAIRS],
+        .pairs = r.labels ? r.counted : r.preferred.counts[PAIRS],
         .accuracy = accuracy_of(&r),
         .margin = margin_of(&r.preferred),
     };

@@ -12,7 +12,8 @@ typedef struct zr_windows_result {
     int64_t windows; // that were read
     int64_t tokens;  // those of their targets that count
     bool left;       // it ended early, and the other fields mean nothing
-    // Of a model that is trained on preferences: `loss` is the mean over pairs (KTO: examples).
+    // Of a model that is trained on preferences: `loss` is the mean over pairs (KTO: examples). Of
+    // one with labels, `pairs` counts texts, and `accuracy` is the share that got their labels.
     int64_t pairs;
     double accuracy; // the share of pairs whose chosen answer has the larger reward; NaN: there is
                      // none, or the examples are no pairs

@@ -224,8 +224,22 @@ static zero_status check_magnitudes(const zr_lm_config *config, zero_error *erro
                    zr_architecture_of(config)->title);
 }
 
+static zero_status check_labels(const zr_lm_config *config, zero_error *error)
+{
+    const char *with = config->lora.rank         ? "adapters"
+                       : config->base            ? "a base in codes"
+                       : config->preference.kind ? "a loss of preferences"
+                                                 : NULL;
+    if (!config->labels.count || !with)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                   "%s that gives texts labels is not built with %s",
+                   zr_architecture_of(config)->title, with);
+}
+
 zero_status zr_lm_check(const zr_lm_config *config, zero_error *error)
 {
+    ZERO_TRY(check_labels(config, error));
     ZERO_TRY(zr_lm_table_check(zr_architecture_of(config), config, error));
     ZERO_TRY(check_magnitudes(config, error));
     return check_base(config, error);

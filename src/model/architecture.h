@@ -8,7 +8,7 @@
 
 #include "model/lm_fields.h"
 #include "base/quantised.h"
-#include "model/labels.h"
+#include "base/labels.h"
 #include "model/lora.h"
 #include "model/preference_spec.h"
 #include <zero/gpt2.h>

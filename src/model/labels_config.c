@@ -1,5 +1,5 @@
 // Reads the labels of a model that classifies texts from its config.json, as transformers has them.
-#include "model/labels.h"
+#include "base/labels.h"
 #include "model/model_json.h"
 
 #include <stdio.h>

@@ -102,11 +102,14 @@ static void describe_adapters(const zr_train_subject *subject, char *out, size_t
              base ? ", of a base in " : "", base ? base : "");
 }
 
-// Writes "; preferences by dpo,beta=0.1,smoothing=0".
+// Writes "; 3 labels, with a new head" or "; preferences by dpo,beta=0.1,smoothing=0".
 static void describe_preference(const zr_train_subject *subject, char *out, size_t size)
 {
     char text[ZR_PREFERENCE_TEXT];
     *out = 0;
+    if (subject->model_config.labels.count)
+        snprintf(out, size, "; %d labels%s", subject->model_config.labels.count,
+                 subject->model_config.labels.drawn ? ", with a new head" : "");
     if (!subject->model_config.preference.kind)
         return;
     zr_preference_write(&subject->model_config.preference, text);

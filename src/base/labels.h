@@ -1,7 +1,7 @@
 // The labels of a model that classifies texts: its head is a matrix of a row for each label, in
 // place of the table of tokens. In files they are transformers' "id2label".
-#ifndef ZR_MODEL_LABELS_H
-#define ZR_MODEL_LABELS_H
+#ifndef ZR_BASE_LABELS_H
+#define ZR_BASE_LABELS_H
 
 #include "base/errors.h"
 #include "base/json_writer.h"

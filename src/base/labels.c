@@ -1,4 +1,4 @@
-#include "model/labels.h"
+#include "base/labels.h"
 
 #include "base/alloc.h"
 
