@@ -11,6 +11,7 @@
 #include "formats/gguf_config.h"
 #include "formats/gguf_tensors.h"
 #include "formats/source_gguf.h"
+#include "setup/model_task.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -200,6 +201,9 @@ static zero_status make_file(making *m)
     ZERO_TRY(find_files(m));
     ZERO_TRY(
         zr_convert_config(m->of->source, m->of->model_dir, "a GGUF file", &m->config, m->error));
+    ZERO_TRY(zr_model_task_refuse_labels(&m->config, m->of->from,
+                                         "a GGUF file is of a model that continues texts",
+                                         m->error));
     ZERO_TRY(zr_gguf_tensors_of(&m->config, &m->tensors, &m->count, m->error));
     ZERO_TRY(put_keys(m, type));
     ZERO_TRY(list_tensors(m, type));

@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# Trainings that give texts labels: they learn them; ranks, stages, precisions, tensor ranks and pipelines compute the same losses and
+# accuracies; what they write is read again, goes on and is verified; and what has no labels, or others, is refused.
+. "$(dirname "$0")/lib.sh"
+
+python3 - <<'PY' || fail "data"
+import json, random
+random.seed(3)
+words = "the a cat dog runs sees big small red blue fish bird tree house near over under".split()
+telling = {"good": "bright", "fair": "plain", "poor": "dull"}
+def texts(count):
+    for i in range(count):
+        label, word = list(telling.items())[i % 3]
+        text = random.choices(words, k=random.randint(1, 5))
+        text.insert(random.randint(0, len(text)), word)
+        yield " ".join(text), label
+for name, count in ("texts", 120), ("held", 30):
+    with open(name + ".jsonl", "w") as f, open(name + "-stars.jsonl", "w") as stars:
+        for text, label in texts(count):
+            f.write(json.dumps({"text": text, "label": label}) + "\n")
+            stars.write(json.dumps({"review": text, "stars": {"poor": 1, "fair": 3, "good": 10}[label], "id": "x"}) + "\n")
+open("text.txt", "w").write("\n".join(text for text, _ in texts(400)))
+PY
+
+expect 0 "$ZERO" train --new llama:layers=2,width=32,heads=4,kv_heads=2,context=128 --data text.txt --out base --steps 10 \
+    --micro-batch 2 --seq 64 --threads 1 --quiet
+echo '{"libzero": {"exact_world": true, "exact_pipeline": true}, "train_batch_size": 4}' >exact.json
+
+# learn NAME ARGUMENTS...: a training of 30 steps of 4 windows, whose losses go to NAME.txt.
+learn()
+{
+    local name=$1
+    shift
+    expect 0 "$ZERO" train --model base --task classify --data texts.jsonl --val held.jsonl --out "$name" --steps 30 --seq 128 \
+        --micro-batch 1 --threads 1 --lr 5e-3 --eval-every 15 --config exact.json --quiet "$@"
+    python3 - "$name" >"$name.txt" <<'PY' || fail "$name: no metrics"
+import json, sys
+for line in map(json.loads, open(sys.argv[1] + "/metrics.jsonl")):
+    print(*(line.get(key) for key in ("step", "loss", "val_loss", "val_accuracy")))
+    assert "val_margin" not in line, line
+PY
+}
+
+# same A B: the same losses and accuracies, bit by bit.
+same() { cmp "$1.txt" "$2.txt" || fail "$1 and $2 differ: $(diff "$1.txt" "$2.txt" | head -4)"; }
+
+# says WORDS: the command before said so.
+says() { grep -qF -- "$1" out.txt err.txt || fail "it said \"$(cat out.txt err.txt)\", not \"$1\""; }
+
+# alike A B: losses within 1e-3.
+alike()
+{
+    python3 - "$1" "$2" <<'PY' || fail "$1 and $2 differ by more than rounding"
+import sys
+a, b = ([line.split()[1:] for line in open(name + ".txt")] for name in sys.argv[1:])
+assert len(a) == len(b)
+for x, y in zip(a, b):
+    for u, v in list(zip(x, y))[:2]:
+        assert u == v == "None" or abs(float(u) - float(v)) < 1e-3 * max(1, float(u)), (x, y)
+PY
+}
+
+learn one
+python3 - <<'PY' || fail "it learns nothing"
+import json
+lines = list(map(json.loads, open("one/metrics.jsonl")))
+losses = [line["loss"] for line in lines if "loss" in line]
+assert abs(losses[0] - 1.0986) < 0.2 and losses[-1] < 0.5 * losses[0], losses # log 3 at first
+assert [line["val_accuracy"] for line in lines if "val_accuracy" in line][-1] > 0.8, lines
+config = json.load(open("one/model/config.json"))
+assert config["architectures"] == ["LlamaForSequenceClassification"] and config["problem_type"] == "single_label_classification", config
+assert config["id2label"] == {"0": "fair", "1": "good", "2": "poor"} and config["label2id"] == {"fair": 0, "good": 1, "poor": 2}, config
+PY
+for stage in 1 2 3; do
+    learn ranks-$stage --ranks 2 --stage $stage
+    same one ranks-$stage
+done
+learn pipeline --ranks 2 --pipeline 2
+alike one pipeline
+learn pipeline-4 --ranks 4 --pipeline 2 --stage 1
+same pipeline pipeline-4
+learn tensor --ranks 2 --tensor 2
+alike one tensor
+learn tensor-4 --ranks 4 --tensor 2 --sequence-parallel --stage 2
+alike tensor tensor-4
+learn half --dtype bf16
+learn half-2 --dtype bf16 --ranks 2 --stage 3
+same half half-2
+
+# What is measured again is what the training has measured, by any number of ranks, whose share of labels may be empty.
+measured()
+{
+    expect 0 "$ZERO" eval --model one --data held.jsonl --seq 128 --threads 1 --json "$@"
+    python3 - "$(cat out.txt)" <<'PY' || fail "eval $*: $(cat out.txt)"
+import json, sys
+own = json.loads(sys.argv[1].splitlines()[-1])
+last = [line for line in map(json.loads, open("one/metrics.jsonl")) if "val_loss" in line][-1]
+assert own["texts"] == own["tokens"] == 30 and own["accuracy"] == last["val_accuracy"], (own, last)
+assert abs(own["loss"] - last["val_loss"]) < 1e-5 and "perplexity" not in own, (own, last)
+PY
+}
+measured
+measured --task classify --ranks 3
+measured --ranks 2 --tensor 2
+
+# A run goes on with its labels, and is verified; a classifier is trained further without a task.
+learn short --steps 15 --save-every 10 --keep 0
+learn short --steps 30 --save-every 10 --keep 0 --resume
+expect 0 "$ZERO" verify short
+expect 0 "$ZERO" train --model one --data texts.jsonl --out further --steps 2 --seq 128 --micro-batch 2 --threads 1 --quiet
+expect 0 "$ZERO" convert --from one/checkpoints/step-00000030 --to converted
+expect 0 "$ZERO" diff one/model converted
+expect 0 "$ZERO" inspect one/model
+says '3 labels'
+
+# Numbers are labels in their order, other fields are named, and a number is also a label's own.
+expect 0 "$ZERO" train --model base --task classify --data texts-stars.jsonl --map text=review,label=stars --out stars --steps 2 \
+    --seq 128 --micro-batch 2 --threads 1 --quiet
+grep -q '"id2label": {"0": "1", "1": "3", "2": "10"}' stars/model/config.json || fail "labels: $(grep id2label stars/model/config.json)"
+expect 0 "$ZERO" eval --model stars --data held-stars.jsonl --map text=review,label=stars
+echo '{"text": "a bright cat", "label": 1}' >number.jsonl
+echo '{"text": "a bright cat", "label": "good"}' >name.jsonl
+expect 0 "$ZERO" eval --model one --data number.jsonl --json
+by_number=$(cat out.txt)
+expect 0 "$ZERO" eval --model one --data name.jsonl --json
+[ "$by_number" = "$(cat out.txt)" ] || fail "label 1 is not \"good\": $by_number, $(cat out.txt)"
+# A long text loses its end, as in transformers.
+expect 0 "$ZERO" eval --model one --data held.jsonl --seq 4
+says 'longer than a window of 4 tokens'
+
+# refuses STATUS WORDS ARGUMENTS...
+refuses()
+{
+    local status=$1 words=$2
+    shift 2
+    expect "$status" "$ZERO" "$@"
+    says "$words"
+}
+train_labels=(train --task classify --seq 128 --micro-batch 1 --threads 1 --steps 2 --quiet)
+printf '{"text": "a", "label": "good"}\n{"text": "b", "label": "odd"}\n' >odd.jsonl
+refuses 65 'odd.jsonl:2: the label "odd" is none of the model' eval --model one --data odd.jsonl
+refuses 65 'odd.jsonl:2: the label "odd"' "${train_labels[@]}" --model base --data texts.jsonl --val odd.jsonl --out x
+for bad in '{"text": "a"}' '{"text": "a", "label": 1.5}' '{"text": "a", "label": true}' '{"text": "a", "label": ""}' '{"label": 1}'; do
+    echo "$bad" >bad.jsonl
+    refuses 65 'bad.jsonl:1: its "' "${train_labels[@]}" --model base --data bad.jsonl --out x
+done
+refuses 65 'at least two labels' "${train_labels[@]}" --model base --data name.jsonl --out x
+refuses 65 'texts with labels are records' "${train_labels[@]}" --model base --data text.txt --out x
+refuses 64 'reads text=FIELD and label=FIELD alone' "${train_labels[@]}" --model base --data texts.jsonl --map prompt=text,completion=label --out x
+refuses 69 'trained as a whole' "${train_labels[@]}" --model base --data texts.jsonl --lora r=4 --out x
+refuses 78 'must not see each other' "${train_labels[@]}" --model base --data texts.jsonl --attention causal --out x
+refuses 78 'a training has one of them' "${train_labels[@]}" --model base --data texts.jsonl --preference simpo --out x
+refuses 65 'has no labels' eval --model base --task classify --data held.jsonl
+refuses 69 'zero generate continues texts' generate --model one --prompt a --tokens 2
+refuses 69 'a GGUF file is of a model that continues texts' convert --from one --to one.gguf
+refuses 78 '"id2label"' train --model base --data text.txt --out one --resume --steps 40 --seq 128 --micro-batch 4 --threads 1 --quiet
