@@ -65,7 +65,7 @@ typedef struct zero_eval_result {
 // Next to a loss of preferences, which is the mean over pairs (KTO: examples): their number; the
 // share of the pairs whose chosen answer has the larger reward; the mean reward of chosen answers
 // minus that of rejected ones. NaN: there is none.
-// Of a model that gives texts labels: the number of texts, the share that got their own labels, NaN.
+// Of a model that gives texts labels: the number of texts; the share that got their own; NaN.
 typedef struct zero_preference_result {
     int64_t pairs;
     double accuracy, margin;

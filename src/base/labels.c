@@ -48,8 +48,7 @@ int zr_labels_find(const zr_labels *labels, const char *label, bool whole_number
     return found;
 }
 
-zero_status zr_labels_add(zr_labels *labels, const char *label, const char *name,
-                          zero_error *error)
+zero_status zr_labels_add(zr_labels *labels, const char *label, const char *name, zero_error *error)
 {
     size_t bytes = strlen(label) + 1;
     if (!*label)

@@ -26,7 +26,7 @@ zero_status zr_labels_add(zr_labels *labels, const char *label, const char *name
 // own number, where no label has it as its name.
 int zr_labels_find(const zr_labels *labels, const char *label, bool whole_number);
 const char *zr_labels_name(const zr_labels *labels, int number);
-// Brings numbers into ascending order; names of which any is no whole number, in that of bytes.
+// Puts labels into ascending order if all are whole numbers, else into that of their bytes.
 zero_status zr_labels_sort(zr_labels *labels, zero_error *error);
 // Sets "LABEL_0", "LABEL_1", ..., as transformers names labels that nobody has named.
 zero_status zr_labels_number(zr_labels *labels, int count, zero_error *error);

@@ -201,9 +201,8 @@ static zero_status make_file(making *m)
     ZERO_TRY(find_files(m));
     ZERO_TRY(
         zr_convert_config(m->of->source, m->of->model_dir, "a GGUF file", &m->config, m->error));
-    ZERO_TRY(zr_model_task_refuse_labels(&m->config, m->of->from,
-                                         "a GGUF file is of a model that continues texts",
-                                         m->error));
+    ZERO_TRY(zr_model_task_refuse_labels(
+        &m->config, m->of->from, "a GGUF file is of a model that continues texts", m->error));
     ZERO_TRY(zr_gguf_tensors_of(&m->config, &m->tensors, &m->count, m->error));
     ZERO_TRY(put_keys(m, type));
     ZERO_TRY(list_tensors(m, type));

@@ -202,7 +202,8 @@ static zero_status parse_map(const zr_corpus_options *options, zr_record_map *ou
     if (!out->preferring || options->preferences || options->classifies)
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_USAGE,
-                   "--map %s: it names answers to compare, or labels, which only --preference and --task classify read",
+                   "--map %s: it names answers to compare, or labels, which only --preference and "
+                   "--task classify read",
                    options->field);
 }
 

@@ -85,8 +85,8 @@ typedef struct zr_reading {
     // Size of the model's vocabulary: larger ids in token files are refused, with file and
     // position.
     int64_t vocabulary;
-    int64_t seq; // T
-    int threads; // threads that encode text; 0 means 1
+    int64_t seq;             // T
+    int threads;             // threads that encode text; 0 means 1
     const zr_labels *labels; // of the model, if the corpus classifies; another one is refused
     zr_pack pack;
     // The share of token files that this caller checks; the ranks of a job together check

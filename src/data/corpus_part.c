@@ -36,7 +36,7 @@ typedef struct reader {
     // the spill, before those of `encoding`; how many of `encoding` have been looked at.
     int64_t most, spilled, seen;
     int64_t documents;
-    const zr_labels *labels; // of texts with labels, of which windows have room for `seq` tokens
+    const zr_labels *labels; // of texts with labels, in windows of `seq` tokens
     int64_t seq;
     size_t before, total; // bytes read before the pool's current text; bytes of everything
     // The mapping of the pool's current text, and up to where its pages have been released.
@@ -226,12 +226,8 @@ static zero_status refuse_untrained(const reader *r, zero_error *error)
                          r->part->name);
 }
 
-typedef zero_status (*use_record)(void *user, zr_text_record *record, int64_t number,
-                                  zero_error *error);
-
-// Calls `use` for every record with text; its number also counts records without text.
-static zero_status each_record(const zr_corpus *corpus, zr_part *part, size_t before, size_t total,
-                               use_record use, void *user, zero_error *error)
+zero_status zr_part_each_record(const zr_corpus *corpus, zr_part *part, size_t before, size_t total,
+                                zr_use_record use, void *user, zero_error *error)
 {
     zr_records records;
     ZERO_TRY(open_part_records(corpus, part, &records, error));
@@ -280,45 +276,14 @@ static zero_status encode_document(reader *r, const zr_text_record *record,
     return end_document(r, record->ends && !ended, true, record->name, error);
 }
 
-static zero_status refuse_label(const reader *r, const zr_text_record *record, zero_error *error)
-{
-    char known[ZERO_MESSAGE_BYTES / 2];
-    zr_labels_list(r->labels, known, sizeof known);
-    return zr_fail(error, ZERO_ERR_DATA, "%s: the label \"%s\" is none of the model's, which are %s",
-                   record->name, record->label.text, known);
-}
-
-static void take_masked(zr_ids *ids, const int32_t *more, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++)
-        ids->at[ids->count++] = ~more[i];
-}
-
-// Encodes a text as transformers' tokenizer does, with what it puts before and after texts. What is
-// longer than a window loses its end. The label stands where the token after the last would.
+// Encodes a text with its label.
 static zero_status encode_labelled(reader *r, const zr_text_record *record, zero_error *error)
 {
-    const int32_t *before, *after;
-    int before_count, after_count;
-    const int32_t label =
-        zr_labels_find(r->labels, record->label.text, record->label.whole_number);
     const int64_t begins = tokens_so_far(r);
-    zr_ids *ids = &r->encoding.ids;
-    if (label < 0)
-        return refuse_label(r, record, error);
+    bool shortened;
     zr_buffer_append(&r->part->records_at, &begins, sizeof begins);
-    zr_tokenizer_template(r->encoding.tokenizer, &before, &before_count, &after, &after_count);
-    if (!zr_ids_reserve(ids, before_count + (int64_t)1))
-        return no_room(r, error);
-    take_masked(ids, before, before_count);
-    const int64_t first = ids->count, most = ZR_MAX(r->seq - before_count - after_count, 1);
-    ZERO_TRY(zr_encoding_add(&r->encoding, &record->document, record->name, error));
-    r->part->facts.shortened += ids->count - first > most;
-    ids->count = ZR_MIN(ids->count, first + most);
-    if (!zr_ids_reserve(ids, after_count + (int64_t)1))
-        return no_room(r, error);
-    take_masked(ids, after, after_count);
-    ids->at[ids->count++] = label;
+    ZERO_TRY(zr_labelled_encode(&r->encoding, record, r->labels, r->seq, &shortened, error));
+    r->part->facts.shortened += shortened;
     return end_document(r, false, true, record->name, error);
 }
 
@@ -348,7 +313,8 @@ static zero_status read_records(reader *r, bool holds, zero_error *error)
         ZERO_TRY(count_records(r, &count, error));
     splitting s = {.r = r, .kept = holds ? count - count / 10 : INT64_MAX};
     r->part->facts.split = -1;
-    ZERO_TRY(each_record(r->corpus, r->part, r->before, r->total, encode_record, &s, error));
+    ZERO_TRY(
+        zr_part_each_record(r->corpus, r->part, r->before, r->total, encode_record, &s, error));
     if (r->part->records_at.failed)
         return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for the list of its records",
                        r->part->name);
@@ -479,32 +445,6 @@ typedef struct taking { // the function that gets each record's text
     void *user;
 } taking;
 
-static zero_status collect_label(void *user, zr_text_record *record, int64_t number,
-                                 zero_error *error)
-{
-    zr_labels *labels = user;
-    return zr_labels_find(labels, record->label.text, false) >= 0
-               ? ZERO_OK
-               : zr_labels_add(labels, record->label.text, record->name, error);
-}
-
-zero_status zr_corpus_labels(zr_corpus *corpus, zr_labels *out, zero_error *error)
-{
-    size_t before = 0, total = (size_t)zr_corpus_bytes(corpus);
-    for (int i = 0; i < corpus->part_count; i++) {
-        zr_part *part = &corpus->parts[i];
-        ZERO_TRY(zr_part_open(corpus, part, error));
-        ZERO_TRY(each_record(corpus, part, before, total, collect_label, out, error));
-        before += (size_t)part->bytes;
-    }
-    if (out->count < 2)
-        return zr_fail(error, ZERO_ERR_DATA,
-                       "\"%s\": all records have the label \"%s\": at least two labels can be told "
-                       "apart",
-                       zr_corpus_name(corpus), out->count ? zr_labels_name(out, 0) : "");
-    return zr_labels_sort(out, error);
-}
-
 static zero_status pass_record_text(void *user, zr_text_record *record, int64_t number,
                                     zero_error *error)
 {
@@ -519,7 +459,7 @@ zero_status zr_part_records_each(const zr_corpus *corpus, zr_part *part, size_t 
                                  size_t total, zr_take_text take, void *user, zero_error *error)
 {
     taking t = {.take = take, .user = user};
-    return each_record(corpus, part, before, total, pass_record_text, &t, error);
+    return zr_part_each_record(corpus, part, before, total, pass_record_text, &t, error);
 }
 
 static zero_status take_files(const zr_corpus *corpus, const zr_part *part, size_t before,

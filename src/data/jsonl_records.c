@@ -79,8 +79,8 @@ static zero_status read_object(zr_records *r, const json_t *object, zr_text_reco
     if (r->classifies)
         ZERO_TRY(zr_record_classified(&reading, object, &out->document, &out->label, error));
     else if (r->preferences)
-        ZERO_TRY(zr_record_preference(&reading, object, &out->document, &out->rejected, &made,
-                                      error));
+        ZERO_TRY(
+            zr_record_preference(&reading, object, &out->document, &out->rejected, &made, error));
     else
         ZERO_TRY(zr_record_document(&reading, object, &out->document, &made, error));
     out->ends = made.ends;

@@ -37,8 +37,9 @@ static zero_status read_label(const zr_record_reading *of, const json_t *record,
                               zr_record_label *out, zero_error *error)
 {
     // --field names the text alone.
-    const json_t *value = of->map && of->map->named ? json_object_get(record, ZR_RECORD_LABEL)
-                                                    : zr_record_get(of->map, record, ZR_RECORD_LABEL);
+    const json_t *value = of->map && of->map->named
+                              ? json_object_get(record, ZR_RECORD_LABEL)
+                              : zr_record_get(of->map, record, ZR_RECORD_LABEL);
     size_t bytes = json_string_length(value) + 1;
     *out = (zr_record_label){.whole_number = !json_is_string(value)};
     if (json_is_string(value) ? bytes == 1 || strlen(json_string_value(value)) + 1 != bytes

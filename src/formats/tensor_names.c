@@ -65,8 +65,8 @@ zero_status zr_tensor_names(const zr_source *source, const zr_source_vector *vec
             continue;
         if (naming == ZR_NAMES_OURS && name_starts_with(name, GPT2))
             name += strlen(GPT2);
-        if (!(names[t] = zr_sprintf(
-                  error, "%s%s", adds && !name_starts_with(name, "lm_head.") && strcmp(name, ZR_SCORE_WEIGHT) ? GPT2 : "", name))) {
+        bool head = name_starts_with(name, "lm_head.") || !strcmp(name, ZR_SCORE_WEIGHT);
+        if (!(names[t] = zr_sprintf(error, "%s%s", adds && !head ? GPT2 : "", name))) {
             zr_tensor_names_free(names, vector->tensor_count);
             *out = NULL;
             return ZERO_ERR_MEMORY;

@@ -261,8 +261,8 @@ static zero_status measure_loss(zero_comm *comm, subject *s, zero_eval_result *o
         (zero_eval_result){.loss = result.loss, .windows = result.windows, .tokens = result.tokens};
     bool labels = s->loaded.model_config.labels.count > 0;
     if ((s->preference.kind || labels) && s->options.preferred)
-        *s->options.preferred = (zero_preference_result){result.pairs, result.accuracy,
-                                                         labels ? NAN : result.margin};
+        *s->options.preferred =
+            (zero_preference_result){result.pairs, result.accuracy, labels ? NAN : result.margin};
     if (s->preference.kind || labels) // the loss is not that of tokens
         return ZERO_OK;
     return count_bytes(s, &out->bytes, error);

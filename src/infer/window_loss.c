@@ -50,10 +50,8 @@ zero_tensors zr_windows_batch(zr_rows of, int64_t rows, int64_t seq)
                                               .dims = 2,
                                               .shape = {rows, seq}};
     if (of.scores)
-        batch.at[batch.count++] = (zero_tensor){.data = of.scores,
-                                                .dtype = ZERO_F32,
-                                                .dims = 2,
-                                                .shape = {rows * seq, of.labels}};
+        batch.at[batch.count++] = (zero_tensor){
+            .data = of.scores, .dtype = ZERO_F32, .dims = 2, .shape = {rows * seq, of.labels}};
     return batch;
 }
 
@@ -149,8 +147,8 @@ static void count_correct(reader *r, int64_t rows)
 {
     for (int64_t row = 0; row < rows; row++)
         if (r->rows.targets[row] >= 0)
-            r->correct += find_largest(r->rows.scores + row * r->labels, r->labels) ==
-                          r->rows.targets[row];
+            r->correct +=
+                find_largest(r->rows.scores + row * r->labels, r->labels) == r->rows.targets[row];
 }
 
 // Adds up what each tensor rank has written: the logits of its own labels, and 0 for others.
@@ -219,8 +217,8 @@ static zero_status evaluate_batches(reader *r, zero_error *error)
 static zero_status alloc_scores(reader *r, zero_error *error)
 {
     r->rows.labels = r->labels;
-    r->rows.scores = zr_alloc(
-        (size_t)(r->batch * r->dataset->seq * r->labels) * sizeof *r->rows.scores, error);
+    r->rows.scores =
+        zr_alloc((size_t)(r->batch * r->dataset->seq * r->labels) * sizeof *r->rows.scores, error);
     return r->rows.scores ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 

@@ -109,7 +109,8 @@ static size_t head_lay_out(const zero_unit *unit, const zero_shape *shape, void 
     if (is_cut(h))
         zr_cut_head_carve(h, &carver);
     else
-        h->logits = zr_carve_as(&carver, dtype, (is_tiled(h) ? rows : h->chunk) * of->shape.outputs);
+        h->logits =
+            zr_carve_as(&carver, dtype, (is_tiled(h) ? rows : h->chunk) * of->shape.outputs);
     if (is_tiled(h)) {
         h->columns = zr_carve_as(&carver, dtype, h->chunk * h->table->step);
         h->dx = zr_carve_floats(&carver, rows * h->width);

@@ -13,9 +13,10 @@ zero_status zr_head_find_scores(zr_head *h)
     const zero_tensor *tensor = &batch->at[SCORES];
     if (tensor->dtype != ZERO_F32 || tensor->dims != 2 || tensor->shape[0] != h->rows ||
         tensor->shape[1] != outputs || !tensor->data)
-        return zr_fail(h->context->error, ZERO_ERR_USAGE,
-                       "unit \"%s\": tensor %d of the micro-batch, scores, is not (%lld, %lld) fp32",
-                       h->context->unit->name, SCORES, (long long)h->rows, (long long)outputs);
+        return zr_fail(
+            h->context->error, ZERO_ERR_USAGE,
+            "unit \"%s\": tensor %d of the micro-batch, scores, is not (%lld, %lld) fp32",
+            h->context->unit->name, SCORES, (long long)h->rows, (long long)outputs);
     h->scores = tensor->data;
     return ZERO_OK;
 }

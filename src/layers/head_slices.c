@@ -186,10 +186,9 @@ static void keep_scores(const zr_head *h)
 {
     for (int i = 0; i < h->here; i++) {
         int number = zr_slices_first(h->slices) + i;
-        zr_head_keep_scores(
-            h, h->slice[i].logits,
-            zr_tokens_of_slice(h->slices, h->hyper->shape.outputs, number).first,
-            h->slice[i].tokens);
+        zr_head_keep_scores(h, h->slice[i].logits,
+                            zr_tokens_of_slice(h->slices, h->hyper->shape.outputs, number).first,
+                            h->slice[i].tokens);
     }
 }
 

@@ -232,8 +232,7 @@ static zero_status check_labels(const zr_lm_config *config, zero_error *error)
                                                  : NULL;
     if (!config->labels.count || !with)
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                   "%s that gives texts labels is not built with %s",
+    return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s that gives texts labels is not built with %s",
                    zr_architecture_of(config)->title, with);
 }
 

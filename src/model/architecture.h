@@ -82,7 +82,7 @@ typedef struct zr_lm_config {
     // Of a training: the loss of the head, and what micro-batches have for it (zero/preference.h).
     zr_preference preference;
     zr_labels labels; // of a model that classifies texts
-    union { // the architecture's struct
+    union {           // the architecture's struct
         zero_gpt2_config gpt2;
         zero_llama_config llama;
         zr_lm_numbers numbers;

@@ -8,7 +8,7 @@
 
 #define ZR_TASK_KEY "libzero.task"
 
-// Reads "classify"; NULL is no task. `name` says where the text is from. ZERO_ERR_CONFIG for others.
+// Reads "classify"; NULL is no task. `name` says where the text is from. Others: ZERO_ERR_CONFIG.
 zero_status zr_model_task_parse(const char *text, const char *name, bool *classifies,
                                 zero_error *error);
 zero_status zr_model_task_read(const zr_config *config, bool *classifies, zero_error *error);
