@@ -32,7 +32,7 @@ learn()
     local name=$1
     shift
     expect 0 "$ZERO" train --model base --task classify --data texts.jsonl --val held.jsonl --out "$name" --steps "${steps:-30}" --seq 128 \
-        --micro-batch 1 --threads 1 --lr 5e-3 --eval-every 15 --config exact.json --quiet "$@"
+        --micro-batch 1 --threads 1 --lr 5e-3 --eval-every 15 --config "${config:-exact.json}" --quiet "$@"
     python3 - "$name" >"$name.txt" <<'PY' || fail "$name: no metrics"
 import json, sys
 for line in map(json.loads, open(sys.argv[1] + "/metrics.jsonl")):
@@ -83,6 +83,9 @@ learn tensor --ranks 2 --tensor 2
 alike one tensor
 learn tensor-4 --ranks 4 --tensor 2 --sequence-parallel --stage 2
 alike tensor tensor-4
+sed 's/{"libzero"/{"zero_optimization": {"offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}, "libzero"/' exact.json >host.json
+config=host.json learn host --ranks 2 --stage 3
+same one host
 learn half --dtype bf16
 learn half-2 --dtype bf16 --ranks 2 --stage 3
 same half half-2

@@ -1,5 +1,5 @@
-// JSON records of every shape, read as text, for their answers and with their labels, in lines and arrays: every part
-// of a document is inside it, and records are counted ahead as they are read.
+// JSON records of every shape, read as text, for their answers and with their labels, in lines and
+// arrays: every part of a document is inside it, and records are counted ahead as they are read.
 #include "fuzz.h"
 
 #include "data/jsonl_records.h"
@@ -14,6 +14,11 @@ static void check(const zr_document *document)
                   document->segments[i].end <= document->text.length);
         begin = document->segments[i].end;
     }
+}
+
+static void check_label(const zr_record_label *label, bool read)
+{
+    fuzz_must(memchr(label->text, 0, sizeof label->text) && (*label->text != 0) == read);
 }
 
 static zero_status read_all(const char *text, size_t size, const zr_chat *chat,
@@ -37,8 +42,7 @@ static zero_status read_all(const char *text, size_t size, const zr_chat *chat,
             check(&record.document);
             check(&record.rejected);
             fuzz_must(!record.rejected.text.length || record.pair);
-            fuzz_must(!classifies || (*record.label.text &&
-                                      memchr(record.label.text, 0, sizeof record.label.text)));
+            check_label(&record.label, classifies);
             fuzz_must(record.document.text.length && records.seen <= lines &&
                       records.empty < records.seen && records.split.at <= size);
         }
