@@ -106,6 +106,17 @@ measured
 measured --task classify --ranks 3
 measured --ranks 2 --tensor 2
 
+# Two tensor ranks have 64 labels and 6, and find the largest logit of both.
+python3 -c 'import json
+for i in range(350): print(json.dumps({"text": chr(33 + i % 70) * 3, "label": i % 70}))' >many.jsonl
+tail -n 70 many.jsonl | tail -n 6 >last.jsonl
+expect 0 "$ZERO" train --model base --task classify --data many.jsonl --val none --out many --steps 60 --seq 64 --micro-batch 4 --threads 1 \
+    --lr 1e-2 --quiet
+for ranks in 1 2; do
+    expect 0 "$ZERO" eval --model many --data last.jsonl --threads 1 --json --ranks $ranks --tensor $ranks
+    python3 -c 'import json, sys; assert json.loads(sys.stdin.read())["accuracy"] == 1' <out.txt || fail "of many labels, $ranks: $(cat out.txt)"
+done
+
 # A run goes on with its labels, and is verified; a classifier is trained further without a task.
 steps=20 learn short --save-every 10 --keep 0
 learn short --save-every 10 --keep 0 --resume
