@@ -6,6 +6,8 @@
 #include "model/pipeline_stage_cut.h"
 #include "model/unit.h"
 
+#include <string.h>
+
 typedef struct taking {
     const zr_model_view *view;
     const zr_flat_param *flat_param;
@@ -85,16 +87,22 @@ static zero_status use_portion(void *user, const zr_portion *portion, zero_error
     return t->status;
 }
 
-// Returns whether the view has the tensors of flat parameters of a class.
-static bool view_has_class(const zr_model_view *view, zero_class kind)
+// Returns whether the view has a tensor of a class. A head of labels has a flat parameter of its own.
+static bool view_has_tensor(const zr_model_view *view, zero_class kind,
+                            const zero_tensor_desc *tensor)
 {
     bool trained = !zr_class_is_frozen(kind);
-    return view->which == ZR_VIEW_ALL || trained == (view->which == ZR_VIEW_TRAINED);
+    switch (view->which) {
+    case ZR_VIEW_TRAINED: return trained;
+    case ZR_VIEW_BASE: return !trained || !strcmp(tensor->name, ZR_SCORE_WEIGHT);
+    default: return true;
+    }
 }
 
 static bool flat_param_has_vector(const zr_model_view *view, int flat_param)
 {
-    if (!view_has_class(view, zr_engine_plan(view->engine)->flat_params[flat_param].kind))
+    const zr_flat_param *of = &zr_engine_plan(view->engine)->flat_params[flat_param];
+    if (!view_has_tensor(view, of->kind, of->tensors[0].desc))
         return false;
     return view->vector == ZR_VECTOR_MASTER ||
            zr_engine_has_state(view->engine, flat_param, view->vector);
@@ -197,7 +205,7 @@ static void list_own_tensors(zr_model_view *view)
 static void list_tensors_of_whole(zr_model_view *view, const zero_model *whole)
 {
     for (zr_tensor_walk w = zr_tensors_of(whole); w.desc; zr_tensors_next(&w))
-        if (view_has_class(view, w.kind) &&
+        if (view_has_tensor(view, w.kind, w.desc) &&
             (view->vector == ZR_VECTOR_MASTER || w.kind == ZERO_TRAINABLE))
             list_tensor(view, w.number, w.kind, w.desc);
 }

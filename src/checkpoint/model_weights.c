@@ -171,7 +171,7 @@ zero_status zero_load_weights_with(zero_engine *engine, const char *directory,
     ZERO_TRY(zr_engine_may_change(engine, "zero_load_weights", error));
     bool adapter = has_adapters(engine) && zr_is_adapter(directory);
     zr_view_tensors which = adapter                ? ZR_VIEW_TRAINED
-                            : has_adapters(engine) ? ZR_VIEW_FROZEN
+                            : has_adapters(engine) ? ZR_VIEW_BASE
                                                    : ZR_VIEW_ALL;
     return with_weights_view(engine, directory, which, ZR_VIEW_LOADS,
                              adapter ? load_adapter_weights : load_model_weights,

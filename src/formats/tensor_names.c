@@ -1,5 +1,7 @@
 #include "formats/safetensors_write.h"
 #include "base/labels.h"
+#include "formats/source_merge.h"
+#include "model/lora_peft.h"
 
 #include <string.h>
 
@@ -61,7 +63,7 @@ zero_status zr_tensor_names(const zr_source *source, const zr_source_vector *vec
         return ZERO_ERR_MEMORY;
     for (int t = 0; t < vector->tensor_count; t++) {
         const char *name = vector->tensors[t].name + skip;
-        if (is_mask(name))
+        if (is_mask(name) || (vector == &source->vectors[0] && zr_merge_leaves_out(source, t)))
             continue;
         if (naming == ZR_NAMES_OURS && name_starts_with(name, GPT2))
             name += strlen(GPT2);
@@ -73,6 +75,13 @@ zero_status zr_tensor_names(const zr_source *source, const zr_source_vector *vec
         }
     }
     return ZERO_OK;
+}
+
+int zr_tensor_prefix_bytes(const char *name, const char *prefix)
+{
+    if (strcmp(name, ZR_SCORE_WEIGHT) != 0)
+        return (int)strlen(prefix);
+    return name_starts_with(prefix, ZR_ADAPTER_PREFIX) ? (int)strlen(ZR_ADAPTER_PREFIX) : 0;
 }
 
 void zr_tensor_names_free(char **names, int count)

@@ -226,14 +226,11 @@ static zero_status check_magnitudes(const zr_lm_config *config, zero_error *erro
 
 static zero_status check_labels(const zr_lm_config *config, zero_error *error)
 {
-    const char *with = config->lora.rank         ? "adapters"
-                       : config->base            ? "a base in codes"
-                       : config->preference.kind ? "a loss of preferences"
-                                                 : NULL;
-    if (!config->labels.count || !with)
+    if (!config->labels.count || !config->preference.kind)
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s that gives texts labels is not built with %s",
-                   zr_architecture_of(config)->title, with);
+    return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                   "%s that gives texts labels is not built with a loss of preferences",
+                   zr_architecture_of(config)->title);
 }
 
 zero_status zr_lm_check(const zr_lm_config *config, zero_error *error)

@@ -16,19 +16,21 @@ static bool is_classifier(const zr_model_json *file)
     return length > ending && !strcmp(name + length - ending, CLASSIFIER);
 }
 
-static zero_status read_names(const zr_model_json *file, const json_t *names, zr_labels *out)
+zero_status zr_model_json_read_names(const json_t *names, const char *path, zr_labels *out,
+                                     zero_error *error)
 {
     char where[512];
-    snprintf(where, sizeof where, "%.400s: \"id2label\"", file->path);
+    snprintf(where, sizeof where, "%.400s: \"id2label\"", path);
+    *out = (zr_labels){.count = 0};
     for (size_t i = 0; i < json_object_size(names); i++) {
         char key[KEY_BYTES];
         snprintf(key, sizeof key, "%zu", i);
         const char *name = json_string_value(json_object_get(names, key));
         if (!name)
-            return zr_fail(file->error, ZERO_ERR_DATA,
+            return zr_fail(error, ZERO_ERR_DATA,
                            "%s has %zu labels, and \"%s\" is not the text of one", where,
                            json_object_size(names), key);
-        ZERO_TRY(zr_labels_add(out, name, where, file->error));
+        ZERO_TRY(zr_labels_add(out, name, where, error));
     }
     return ZERO_OK;
 }
@@ -42,8 +44,9 @@ void zr_model_json_read_labels(zr_model_json *file, zr_labels *out)
     zr_model_json_require_text(file, "problem_type", "single_label_classification", NULL);
     if (file->status != ZERO_OK)
         return;
-    file->status = json_object_size(names) ? read_names(file, names, out)
-                                           : zr_labels_number(out, USUAL_LABELS, file->error);
+    file->status = json_object_size(names)
+                       ? zr_model_json_read_names(names, file->path, out, file->error)
+                       : zr_labels_number(out, USUAL_LABELS, file->error);
     if (file->status == ZERO_OK && out->count < 2)
         file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED,
                                "%s: the model has one label, which is a regression: at least two "

@@ -135,11 +135,13 @@ static void freeze(zr_unit_tensor *tensors, int count)
         tensors[t].frozen = true;
 }
 
+// A head of labels trains as a whole next to the adapters.
 static void design_adapters(const designing *d, const zr_lm_tensors *of, const zr_lora *lora,
-                            zr_lm_design *design)
+                            bool scores, zr_lm_design *design)
 {
     freeze(design->embedding, ZR_LM_END_TENSORS);
     freeze(design->head, ZR_LM_END_TENSORS);
+    design->head[ZR_LM_TABLE].frozen = !scores;
     freeze(design->block, of->count);
     design->tensor_count = ZR_LM_TENSORS;
     for (int t = 0; t < of->count; t++)
@@ -244,7 +246,7 @@ zr_lm_design zr_lm_design_of_config(const zr_lm_config *config)
         if ((of->block[t].only_with & ~shape.options) == 0)
             design.block[t] = tensor_of(&d, &of->block[t]);
     if (config->lora.rank)
-        design_adapters(&d, of, &config->lora, &design);
+        design_adapters(&d, of, &config->lora, config->labels.count > 0, &design);
     if (config->base)
         quantise_weights(config, &design);
     return design;

@@ -37,6 +37,10 @@ void zr_model_json_read_base(zr_model_json *file, zr_weight_format *out);
 // Reads the labels of a model whose class in "architectures" classifies texts; of others, none.
 // Fails with ZERO_ERR_UNSUPPORTED for several labels at once and for regressions.
 void zr_model_json_read_labels(zr_model_json *file, zr_labels *out);
+// Reads "id2label", {"0": NAME, "1": NAME, ...}, of the file at `path`. Returns ZERO_ERR_DATA for
+// numbers that leave one out, and for names that are no text, or there twice.
+zero_status zr_model_json_read_names(const json_t *names, const char *path, zr_labels *out,
+                                     zero_error *error);
 // Fails with ZERO_ERR_UNSUPPORTED if the key is present and not null.
 void zr_model_json_refuse(zr_model_json *file, const char *key, const char *why);
 

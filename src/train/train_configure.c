@@ -132,10 +132,6 @@ static zero_status read_task(zr_train_asked *asked, const zr_config *config, zer
     asked->classifies = asked->classifies || model.labels.count;
     if (!asked->classifies)
         return ZERO_OK;
-    if (asked->lora.rank || asked->base)
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                       "a model that gives texts labels (--task classify) is trained as a whole: "
-                       "--lora and --base are not built for it");
     if (asked->preference.kind)
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "--task classify and --preference %s: a training has one of them",

@@ -56,7 +56,9 @@ static zero_status read_labels(zr_train *train, zero_error *error)
     zr_model_task_finish(&subject->model_config);
     ZERO_TRY(zr_lm_check(&subject->model_config, error));
     subject->shape = zr_lm_shape_of(&subject->model_config);
-    subject->parameters = zr_lm_parameters(&subject->model_config);
+    zr_lm_config bare = subject->model_config;
+    bare.lora = (zr_lora){0};
+    subject->parameters = zr_lm_parameters(&bare);
     return ZERO_OK;
 }
 

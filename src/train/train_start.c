@@ -98,7 +98,7 @@ static void describe_adapters(const zr_train_subject *subject, char *out, size_t
     zr_lora_write(&config->lora, config, adapters, sizeof adapters);
     const char *base = zr_weight_format_name(config->base);
     snprintf(out, size, "; adapters %s: %.3f M parameters train%s%s", adapters,
-             (double)(zr_lm_parameters(config) - subject->parameters) / 1e6,
+             (double)zr_lm_trained(config) / 1e6,
              base ? ", of a base in " : "", base ? base : "");
 }
 
