@@ -159,6 +159,11 @@ ZERO_API zero_status zero_evaluation_report(const zero_eval_result *result,
                                             void (*write)(void *user, const char *text), void *user,
                                             zero_error *error);
 
+// Writes what zero_eval tells of a text with a label, as a line of JSON.
+ZERO_API zero_status zero_labelled_text_report(const zero_labelled_text *text,
+                                               void (*write)(void *user, const char *text),
+                                               void *user, zero_error *error);
+
 // ---- zero_tokenize: turns text into a file of tokens.
 typedef struct zero_tokenize_options {
     // "bytes", a directory or a file as for zero_train_options (zero/train.h), or a run.

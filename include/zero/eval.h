@@ -8,6 +8,14 @@
 extern "C" {
 #endif
 
+// A text to which a model has given a label.
+typedef struct zero_labelled_text {
+    int64_t number;     // among the texts of all data, in their order, from 1
+    const char *label;  // its own
+    const char *predicted;
+    double probability; // of `predicted`
+} zero_labelled_text;
+
 typedef struct zero_eval_options {
     size_t struct_size;
     const char *model_dir;
@@ -53,6 +61,10 @@ typedef struct zero_eval_options {
     // Filled if there is a preference, or the model gives texts labels; NULL: not wanted.
     struct zero_preference_result *preferred;
     const char *task; // "classify": the model must give texts labels; NULL: what its files say
+    // Of a model that gives texts labels: called on the ranks that have it, once all is measured,
+    // for each text in the order of the data. Its text is lost after the call. NULL: not wanted.
+    void (*labelled)(void *user, const zero_labelled_text *text);
+    void *labelled_user;
 } zero_eval_options;
 
 // `tokens` counts those whose loss was measured, which excludes prompts; `bytes` is the size of the

@@ -241,6 +241,41 @@ static zero_status measure_reference(zero_comm *comm, subject *s, int64_t batch,
     return status;
 }
 
+static void tell_texts(const subject *s, const zr_text_score *scores)
+{
+    const zr_labels *labels = &s->loaded.model_config.labels;
+    int64_t count = zr_dataset_examples(&s->dataset);
+    for (int64_t i = 0; s->options.labelled && i < count; i++) {
+        const zero_labelled_text text = {
+            .number = i + 1,
+            .label = zr_labels_name(labels, (int)scores[i].label),
+            .predicted = zr_labels_name(labels, (int)scores[i].predicted),
+            .probability = (double)scores[i].probability,
+        };
+        if (scores[i].probability > 0)
+            s->options.labelled(s->options.labelled_user, &text);
+    }
+}
+
+// Measures windows and, if any rank wants them, what each text got.
+static zero_status measure_windows(zero_comm *comm, subject *s, int64_t batch,
+                                   zr_windows_result *out, zero_error *error)
+{
+    int64_t wanted = s->options.labelled && s->loaded.model_config.labels.count;
+    ZERO_TRY(zr_comm_agree_on_largest(comm, &wanted, error));
+    if (!wanted)
+        return zr_windows_loss(s->loaded.engine, &s->dataset, batch, 0, NULL, out, error);
+    size_t count = (size_t)zr_dataset_examples(&s->dataset);
+    zr_text_score *scores = zr_alloc((count + 1) * sizeof *scores, error);
+    zero_status status = zr_comm_agree(comm, scores ? ZERO_OK : ZERO_ERR_MEMORY, error);
+    if (status == ZERO_OK)
+        status = zr_windows_label(s->loaded.engine, &s->dataset, batch, scores, out, error);
+    if (status == ZERO_OK)
+        tell_texts(s, scores);
+    zr_free(scores);
+    return status;
+}
+
 static zero_status measure_loss(zero_comm *comm, subject *s, zero_eval_result *out,
                                 zero_error *error)
 {
@@ -251,7 +286,7 @@ static zero_status measure_loss(zero_comm *comm, subject *s, zero_eval_result *o
     if (zr_preference_has_reference(&s->preference))
         ZERO_TRY(measure_reference(comm, s, batch, error));
     ZERO_TRY(zr_load_weights(comm, &load, batch, s->dataset.seq, &s->loaded, error));
-    ZERO_TRY(zr_windows_loss(s->loaded.engine, &s->dataset, batch, 0, NULL, &result, error));
+    ZERO_TRY(measure_windows(comm, s, batch, &result, error));
     if (!result.tokens)
         return zr_fail(error, ZERO_ERR_DATA,
                        "\"%s\": none of its windows of %lld tokens has a target, only prompt: "
@@ -304,6 +339,28 @@ static void put_pairs(zr_report *r, const zero_preference_result *result)
     // Pairs that have an accuracy have a margin, too.
     bool labels = !isnan(result->accuracy) && isnan(result->margin);
     zr_report_json_only(r, labels ? "texts" : "pairs", zr_integer(result->pairs));
+}
+
+zero_status zero_labelled_text_report(const zero_labelled_text *text,
+                                      void (*write)(void *user, const char *text), void *user,
+                                      zero_error *error)
+{
+    ZR_NEED(error, text);
+    ZR_NEED(error, write);
+    zr_buffer line = {0};
+    zr_json_writer w = zr_json_writer_on(&line, ZR_JSON_COMPACT);
+    zr_json_begin_object(&w, NULL);
+    zr_json_integer(&w, "text", text->number);
+    zr_json_text(&w, "label", text->label);
+    zr_json_text(&w, "predicted", text->predicted);
+    zr_json_digits(&w, "probability", 9, text->probability);
+    zr_json_finish(&w);
+    zero_status status =
+        line.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for a line about a text") : ZERO_OK;
+    if (status == ZERO_OK)
+        write(user, line.data);
+    zr_buffer_free(&line);
+    return status;
 }
 
 zero_status zero_evaluation_report(const zero_eval_result *result,

@@ -114,7 +114,22 @@ expect 0 "$ZERO" train --model base --task classify --data many.jsonl --val none
     --lr 1e-2 --quiet
 for ranks in 1 2; do
     expect 0 "$ZERO" eval --model many --data last.jsonl --threads 1 --json --ranks $ranks --tensor $ranks
-    python3 -c 'import json, sys; assert json.loads(sys.stdin.read())["accuracy"] == 1' <out.txt || fail "of many labels, $ranks: $(cat out.txt)"
+    tail -n 1 out.txt | python3 -c 'import json, sys; assert json.loads(sys.stdin.read())["accuracy"] == 1' || fail "of many labels, $ranks: $(cat out.txt)"
+done
+
+# Each text has a line, in the order of the data, however ranks and windows divide it.
+for options in "" "--ranks 3" "--ranks 2 --tensor 2"; do
+    # shellcheck disable=SC2086 # words
+    expect 0 "$ZERO" eval --model one --data held.jsonl --seq 24 --threads 1 --json $options
+    python3 - <<'PY' || fail "lines of texts, $options: $(head -3 out.txt)"
+import json
+records = list(map(json.loads, open("held.jsonl")))
+*texts, own = map(json.loads, open("out.txt"))
+assert [text["text"] for text in texts] == list(range(1, 31)) and own["windows"] > 10, texts
+assert [text["label"] for text in texts] == [record["label"] for record in records], texts
+assert all(1 / 3 < text["probability"] <= 1 for text in texts), texts
+assert abs(sum(text["predicted"] == text["label"] for text in texts) / 30 - own["accuracy"]) < 1e-9, (texts, own)
+PY
 done
 
 # A run goes on with its labels, and is verified; a classifier is trained further without a task.

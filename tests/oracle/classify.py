@@ -76,7 +76,7 @@ def train(place, out, rate, steps, base="base", options=()):
 def measure(model, data, options=()):
     done = subprocess.run([zero, "eval", "--model", model, "--task", "classify", "--data", data, "--json", "--threads", "1", *options],
                           check=True, capture_output=True, text=True)
-    return json.loads(done.stdout)
+    return json.loads(done.stdout.splitlines()[-1]), [json.loads(line) for line in done.stdout.splitlines()[:-1]]
 
 
 def judge(model, tokenizer, rows):
@@ -99,11 +99,15 @@ def compare(place, what, model_dir, rows, adapter=None, model=None):
     with torch.no_grad():
         loss, accuracy, logits = judge(model, tokenizer, rows)
     options = ("--adapter", adapter) if adapter else ()
-    own, logs = measure(model_dir, f"{place}/texts.jsonl", options), torch.log_softmax(logits, -1)
-    costs = [[measure(model_dir, write(f"{place}/one.jsonl", [{"text": row["text"], "label": label}]), options)["loss"]
+    (own, texts), logs = measure(model_dir, f"{place}/texts.jsonl", options), torch.log_softmax(logits, -1)
+    costs = [[measure(model_dir, write(f"{place}/one.jsonl", [{"text": row["text"], "label": label}]), options)[0]["loss"]
               for label in sorted(model.config.label2id, key=model.config.label2id.get)] for row in rows[:SHOWN]]
     off = [abs(own["loss"] / loss.item() - 1), abs(own["accuracy"] - accuracy), (torch.tensor(costs) + logs[:SHOWN]).abs().max().item()]
-    print(f"{what:32} loss {own['loss']:.6f} off by {off[0]:.1e}, accuracy {own['accuracy']:.2f} by {off[1]:.1e}, logits by {off[2]:.1e}")
+    labels = sorted(model.config.label2id, key=model.config.label2id.get)
+    assert [text["predicted"] for text in texts] == [labels[i] for i in logits.argmax(-1)], texts
+    assert [text["label"] for text in texts] == [row["label"] for row in rows], texts
+    off.append((torch.tensor([text["probability"] for text in texts]) - logs.exp().max(-1).values).abs().max().item())
+    print(f"{what:32} loss {own['loss']:.6f} off by {off[0]:.1e}, accuracy {own['accuracy']:.2f} by {off[1]:.1e}, logits by {off[2]:.1e}, probabilities by {off[3]:.1e}")
     assert own["texts"] == len(rows), own
     return max(off)
 
