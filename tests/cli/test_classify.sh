@@ -2,63 +2,7 @@
 # Trainings that give texts labels: they learn them; ranks, stages, precisions, tensor ranks and pipelines compute the same losses and
 # accuracies; what they write is read again, goes on and is verified; and what has no labels, or others, is refused.
 . "$(dirname "$0")/lib.sh"
-
-python3 - <<'PY' || fail "data"
-import json, random
-random.seed(3)
-words = "the a cat dog runs sees big small red blue fish bird tree house near over under".split()
-telling = {"good": "bright", "fair": "plain", "poor": "dull"}
-def texts(count):
-    for i in range(count):
-        label, word = list(telling.items())[i % 3]
-        text = random.choices(words, k=random.randint(1, 5))
-        text.insert(random.randint(0, len(text)), word)
-        yield " ".join(text), label
-for name, count in ("texts", 120), ("held", 30):
-    with open(name + ".jsonl", "w") as f, open(name + "-stars.jsonl", "w") as stars:
-        for text, label in texts(count):
-            f.write(json.dumps({"text": text, "label": label}) + "\n")
-            stars.write(json.dumps({"review": text, "stars": {"poor": 1, "fair": 3, "good": 10}[label], "id": "x"}) + "\n")
-open("text.txt", "w").write("\n".join(text for text, _ in texts(400)))
-PY
-
-expect 0 "$ZERO" train --new llama:layers=2,width=32,heads=4,kv_heads=2,context=128 --data text.txt --out base --steps 10 \
-    --micro-batch 2 --seq 64 --threads 1 --quiet
-echo '{"libzero": {"exact_world": true, "exact_pipeline": true}, "train_batch_size": 4}' >exact.json
-
-# learn NAME ARGUMENTS...: a training of 30 steps of 4 windows, whose losses go to NAME.txt.
-learn()
-{
-    local name=$1
-    shift
-    expect 0 "$ZERO" train --model base --task classify --data texts.jsonl --val held.jsonl --out "$name" --steps "${steps:-30}" --seq 128 \
-        --micro-batch 1 --threads 1 --lr 5e-3 --eval-every 15 --config "${config:-exact.json}" --quiet "$@"
-    python3 - "$name" >"$name.txt" <<'PY' || fail "$name: no metrics"
-import json, sys
-for line in map(json.loads, open(sys.argv[1] + "/metrics.jsonl")):
-    print(*(line.get(key) for key in ("step", "loss", "val_loss", "val_accuracy")))
-    assert "val_margin" not in line, line
-PY
-}
-
-# same A B: the same losses and accuracies, bit by bit.
-same() { cmp "$1.txt" "$2.txt" || fail "$1 and $2 differ: $(diff "$1.txt" "$2.txt" | head -4)"; }
-
-# says WORDS: the command before said so.
-says() { grep -qF -- "$1" out.txt err.txt || fail "it said \"$(cat out.txt err.txt)\", not \"$1\""; }
-
-# alike A B: losses within 1e-3.
-alike()
-{
-    python3 - "$1" "$2" <<'PY' || fail "$1 and $2 differ by more than rounding"
-import sys
-a, b = ([line.split()[1:] for line in open(name + ".txt")] for name in sys.argv[1:])
-assert len(a) == len(b)
-for x, y in zip(a, b):
-    for u, v in list(zip(x, y))[:2]:
-        assert u == v == "None" or abs(float(u) - float(v)) < 1e-3 * max(1, float(u)), (x, y)
-PY
-}
+. "$HERE/labels.sh"
 
 learn one
 python3 - <<'PY' || fail "it learns nothing"
@@ -83,9 +27,18 @@ learn tensor --ranks 2 --tensor 2
 alike one tensor
 learn tensor-4 --ranks 4 --tensor 2 --sequence-parallel --stage 2
 alike tensor tensor-4
-sed 's/{"libzero"/{"zero_optimization": {"offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}, "libzero"/' exact.json >host.json
-config=host.json learn host --ranks 2 --stage 3
-same one host
+for tier in host nvme; do
+    config=$tier.json learn $tier --ranks 2 --stage 3
+    same one $tier
+done
+# Updates that are delayed, and schedules whose steps overlap, by any number of data ranks.
+config=delayed.json learn delayed
+config=delayed.json learn delayed-2 --ranks 2
+same delayed delayed-2
+every=16 steps=32 learn overlapping --ranks 2 --pipeline 2 --schedule 2bw
+every=16 steps=32 learn overlapping-4 --ranks 4 --pipeline 2 --schedule 2bw --stage 1
+same overlapping overlapping-4
+every=16 steps=32 config=stages.json learn stages --ranks 2 --pipeline 2 --schedule pipedream
 learn half --dtype bf16
 learn half-2 --dtype bf16 --ranks 2 --stage 3
 same half half-2
@@ -157,14 +110,6 @@ expect 0 "$ZERO" eval --model one --data name.jsonl --json
 expect 0 "$ZERO" eval --model one --data held.jsonl --seq 4
 says 'longer than a window of 4 tokens'
 
-# refuses STATUS WORDS ARGUMENTS...
-refuses()
-{
-    local status=$1 words=$2
-    shift 2
-    expect "$status" "$ZERO" "$@"
-    says "$words"
-}
 train_labels=(train --task classify --seq 128 --micro-batch 1 --threads 1 --steps 2 --quiet)
 printf '{"text": "a", "label": "good"}\n{"text": "b", "label": "odd"}\n' >odd.jsonl
 refuses 65 'odd.jsonl:2: the label "odd" is none of the model' eval --model one --data odd.jsonl
@@ -176,7 +121,6 @@ done
 refuses 65 'at least two labels' "${train_labels[@]}" --model base --data name.jsonl --out x
 refuses 65 'texts with labels are records' "${train_labels[@]}" --model base --data text.txt --out x
 refuses 64 'reads text=FIELD and label=FIELD alone' "${train_labels[@]}" --model base --data texts.jsonl --map prompt=text,completion=label --out x
-refuses 78 'trained as a whole' "${train_labels[@]}" --model base --data texts.jsonl --lora r=4 --out x
 refuses 78 'must not see each other' "${train_labels[@]}" --model base --data texts.jsonl --attention causal --out x
 refuses 78 'a training has one of them' "${train_labels[@]}" --model base --data texts.jsonl --preference simpo --out x
 refuses 65 'has no labels' eval --model base --task classify --data held.jsonl
