@@ -143,7 +143,7 @@ typedef struct zero_data_options {
     // Gets one sample after the other, in UTF-8; bytes may be 0. A non-zero result stops.
     int (*emit)(void *user, const char *text, size_t length);
     void *user;
-    const char *attention, *preference; // as in zero_eval_options
+    const char *attention, *preference, *task; // as in zero_eval_options
 } zero_data_options;
 
 // Passes the samples of micro-batch 0 of step 0, as zero_train would take them with these options,
@@ -158,11 +158,6 @@ ZERO_API zero_status zero_evaluation_report(const zero_eval_result *result,
                                             const zero_preference_result *preferred, int json,
                                             void (*write)(void *user, const char *text), void *user,
                                             zero_error *error);
-
-// Writes what zero_eval tells of a text with a label, as a line of JSON.
-ZERO_API zero_status zero_labelled_text_report(const zero_labelled_text *text,
-                                               void (*write)(void *user, const char *text),
-                                               void *user, zero_error *error);
 
 // ---- zero_tokenize: turns text into a file of tokens.
 typedef struct zero_tokenize_options {

@@ -10,8 +10,8 @@ extern "C" {
 
 // A text to which a model has given a label.
 typedef struct zero_labelled_text {
-    int64_t number;     // among the texts of all data, in their order, from 1
-    const char *label;  // its own
+    int64_t number;    // among the texts of all data, in their order, from 1
+    const char *label; // its own
     const char *predicted;
     double probability; // of `predicted`
 } zero_labelled_text;
@@ -88,6 +88,11 @@ typedef struct zero_preference_result {
 // compute one model together all read the same ones), and the sum is exact.
 ZERO_API zero_status zero_eval(zero_comm *comm, const zero_eval_options *options,
                                zero_eval_result *out, zero_error *error);
+
+// Writes what zero_eval tells of a text with a label, as a line of JSON.
+ZERO_API zero_status zero_labelled_text_report(const zero_labelled_text *text,
+                                               void (*write)(void *user, const char *text),
+                                               void *user, zero_error *error);
 
 #ifdef __cplusplus
 }

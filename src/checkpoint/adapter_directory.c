@@ -76,13 +76,12 @@ static zero_status load_labels(const char *path, zr_labels *out, zero_error *err
 {
     json_t *root;
     ZERO_TRY(zr_json_load(path, LABELS_FILE_BYTES, &root, error));
-    const json_t *names = json_object_get(root, "id2label");
     zero_status status =
-        json_object_size(names) > 1
-            ? zr_model_json_read_names(names, path, out, error)
-            : zr_fail(error, ZERO_ERR_DATA,
-                      "\"%s\" has no \"id2label\" with at least two labels", path);
+        zr_model_json_read_names(json_object_get(root, "id2label"), path, out, error);
     json_decref(root);
+    if (status == ZERO_OK && out->count < 2)
+        status = zr_fail(error, ZERO_ERR_DATA,
+                         "\"%s\" has one label: at least two labels can be told apart", path);
     return status;
 }
 
@@ -103,7 +102,7 @@ static zero_status count_labels(const char *directory, zr_labels *out, zero_erro
     return status;
 }
 
-// Reads the labels of an adapter, which may have a head of them (`scores`), into those of the model.
+// Reads the labels of an adapter, which may have a head of them (`scores`), into the model's.
 static zero_status read_labels(const char *directory, bool scores, zr_labels *labels,
                                zero_error *error)
 {

@@ -87,7 +87,8 @@ static zero_status use_portion(void *user, const zr_portion *portion, zero_error
     return t->status;
 }
 
-// Returns whether the view has a tensor of a class. A head of labels has a flat parameter of its own.
+// Returns whether the view has a tensor of a class. A head of labels is a flat parameter of its
+// own.
 static bool view_has_tensor(const zr_model_view *view, zero_class kind,
                             const zero_tensor_desc *tensor)
 {

@@ -60,9 +60,8 @@ static zero_status rewrite_config(const char *path, const zr_lm_config *config,
     zr_buffer text = {0};
     json_t *made = NULL, *there = NULL;
     zr_lm_config_write(config, &text);
-    zero_status status = text.failed
-                             ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for \"%s\"", path)
-                             : zr_json_parse(text.data, text.length, path, &made, error);
+    zero_status status = text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for \"%s\"", path)
+                                     : zr_json_parse(text.data, text.length, path, &made, error);
     if (status == ZERO_OK)
         status = zr_json_load(path, MOST_CONFIG_BYTES, &there, error);
     if (status == ZERO_OK)

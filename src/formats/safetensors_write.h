@@ -42,8 +42,8 @@ zero_status zr_tensor_names(const zr_source *source, const zr_source_vector *vec
 bool zr_tensor_is_buffer(const char *name);
 void zr_tensor_names_free(char **names, int count); // NULL is allowed
 
-// Returns how much of a file's prefix, "base_model.model.transformer.", stands before a name: all of
-// it, but for the head of labels, which stands next to the model: what is peft's.
+// Returns how many bytes of a file's prefix, "base_model.model.transformer.", stand before a name:
+// all of them, or those that are peft's before the head of labels, which is next to the model.
 int zr_tensor_prefix_bytes(const char *name, const char *prefix);
 
 #endif

@@ -82,13 +82,12 @@ static zero_status place_entries(const zr_st_entry *entries, int count, const ch
 {
     for (int i = 0; i < count; i++) {
         const zr_st_entry *entry = &entries[i];
-        order[i] = (placed){.entry = entry,
-                            .dtype = entry->stored ? zr_st_dtype_find(entry->stored)
-                                                   : zr_st_dtype_of(entry->dtype),
-                            .name = zr_sprintf(error, "%.*s%s",
-                                               zr_tensor_prefix_bytes(entry->name, prefix), prefix,
-                                               entry->name),
-                            .index = i};
+        order[i] = (placed){
+            .entry = entry,
+            .dtype = entry->stored ? zr_st_dtype_find(entry->stored) : zr_st_dtype_of(entry->dtype),
+            .name = zr_sprintf(error, "%.*s%s", zr_tensor_prefix_bytes(entry->name, prefix), prefix,
+                               entry->name),
+            .index = i};
         if (!order[i].name)
             return ZERO_ERR_MEMORY;
     }

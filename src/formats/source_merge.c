@@ -150,8 +150,7 @@ static zero_status find_score(const struct zr_merge *m, int *out, zero_error *er
     while (*out < adapter->tensor_count &&
            strcmp(adapter->tensors[*out].name, ZR_ADAPTER_SCORE) != 0)
         ++*out;
-    const zr_source_tensor *found =
-        *out < adapter->tensor_count ? &adapter->tensors[*out] : NULL;
+    const zr_source_tensor *found = *out < adapter->tensor_count ? &adapter->tensors[*out] : NULL;
     if (found && found->dims == 2 && found->shape[0] == m->labels && found->shape[1] == m->width &&
         zr_source_is_real(found->dtype))
         return ZERO_OK;

@@ -141,9 +141,8 @@ static zero_status accept_task(const subject *s, zero_error *error)
     if (has && s->preference.kind)
         return zr_model_task_refuse_labels(&s->loaded.model_config, s->options.model_dir,
                                            "--preference compares continued texts", error);
-    if (has && s->options.attention && !strcmp(s->options.attention, "causal"))
-        return zr_model_task_refuse_labels(&s->loaded.model_config, s->options.model_dir,
-                                           "--attention causal lets texts see each other", error);
+    if (has)
+        ZERO_TRY(zr_model_task_check_attention(s->options.attention, error));
     return !asked || has
                ? ZERO_OK
                : zr_fail(error, ZERO_ERR_DATA,
@@ -355,8 +354,9 @@ zero_status zero_labelled_text_report(const zero_labelled_text *text,
     zr_json_text(&w, "predicted", text->predicted);
     zr_json_digits(&w, "probability", 9, text->probability);
     zr_json_finish(&w);
-    zero_status status =
-        line.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for a line about a text") : ZERO_OK;
+    zero_status status = line.failed
+                             ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for a line about a text")
+                             : ZERO_OK;
     if (status == ZERO_OK)
         write(user, line.data);
     zr_buffer_free(&line);

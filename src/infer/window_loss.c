@@ -283,7 +283,7 @@ static zero_status sum_over_ranks(reader *r, zero_error *error)
     return share_sums(r, error);
 }
 
-// Adds up scores, of which each rank has those that it has read, and zeros.
+// Adds up scores: each rank has those that it has read, and zeros for others.
 static zero_status share_scores(reader *r, zero_error *error)
 {
     const zr_grid *grid = zr_engine_grid(r->engine);

@@ -33,9 +33,9 @@ zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int6
                             int64_t most, const zr_windows_leave *leave, zr_windows_result *out,
                             zero_error *error);
 
-typedef struct zr_text_score {  // of a text with a label, in numbers of labels
-    float label, predicted; // predicted: the one with the largest logit
-    float probability;      // of `predicted`; 0: the text was not read
+typedef struct zr_text_score { // of a text with a label, in numbers of labels
+    float label, predicted;    // predicted: the one with the largest logit
+    float probability;         // of `predicted`; 0: the text was not read
 } zr_text_score;
 
 // The same over a whole text, of a model with labels, with what it says of each example: scores are

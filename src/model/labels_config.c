@@ -20,8 +20,13 @@ zero_status zr_model_json_read_names(const json_t *names, const char *path, zr_l
                                      zero_error *error)
 {
     char where[512];
-    snprintf(where, sizeof where, "%.400s: \"id2label\"", path);
+    snprintf(where, sizeof where, "%.400s: the key id2label", path);
     *out = (zr_labels){.count = 0};
+    if (!json_object_size(names))
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "%s is no object with a name for each label, {\"0\": \"good\", \"1\": "
+                       "\"poor\"}",
+                       where);
     for (size_t i = 0; i < json_object_size(names); i++) {
         char key[KEY_BYTES];
         snprintf(key, sizeof key, "%zu", i);
@@ -35,6 +40,16 @@ zero_status zr_model_json_read_names(const json_t *names, const char *path, zr_l
     return ZERO_OK;
 }
 
+// Names labels by their numbers; the file says at most how many there are.
+static void number_labels(zr_model_json *file, zr_labels *out)
+{
+    const int64_t usual = USUAL_LABELS;
+    int64_t count = zr_model_json_size(file, "num_labels", &usual);
+    if (file->status == ZERO_OK)
+        file->status =
+            zr_labels_number(out, (int)ZR_MIN(count, (int64_t)ZR_MOST_LABELS + 1), file->error);
+}
+
 void zr_model_json_read_labels(zr_model_json *file, zr_labels *out)
 {
     const json_t *names = zr_model_json_get(file, "id2label");
@@ -44,9 +59,10 @@ void zr_model_json_read_labels(zr_model_json *file, zr_labels *out)
     zr_model_json_require_text(file, "problem_type", "single_label_classification", NULL);
     if (file->status != ZERO_OK)
         return;
-    file->status = json_object_size(names)
-                       ? zr_model_json_read_names(names, file->path, out, file->error)
-                       : zr_labels_number(out, USUAL_LABELS, file->error);
+    if (names)
+        file->status = zr_model_json_read_names(names, file->path, out, file->error);
+    else
+        number_labels(file, out);
     if (file->status == ZERO_OK && out->count < 2)
         file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED,
                                "%s: the model has one label, which is a regression: at least two "

@@ -6,7 +6,7 @@
 
 #define ZR_ADAPTER_CONFIG "adapter_config.json"
 #define ZR_ADAPTER_WEIGHTS "adapter_model.safetensors"
-#define ZR_LABELS_FILE "labels.json" // next to these, of ours alone
+#define ZR_LABELS_FILE "labels.json"          // next to these, of ours alone
 #define ZR_ADAPTER_PREFIX "base_model.model." // begins the names of its tensors
 #define ZR_ADAPTER_SCORE ZR_ADAPTER_PREFIX ZR_SCORE_WEIGHT
 

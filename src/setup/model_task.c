@@ -61,6 +61,15 @@ zero_status zr_model_task_check(const zr_config *config, const zero_model *model
                    config->name, model->name);
 }
 
+zero_status zr_model_task_check_attention(const char *attention, zero_error *error)
+{
+    if (!attention || strcmp(attention, "causal") != 0)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_CONFIG,
+                   "libzero.attention is \"causal\" (--attention), and texts that get labels "
+                   "(--task classify) must not see each other: auto or document");
+}
+
 zero_status zr_model_task_refuse_labels(const zr_lm_config *model, const char *name,
                                         const char *what, zero_error *error)
 {

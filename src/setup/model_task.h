@@ -24,6 +24,9 @@ void zr_model_task_finish(zr_lm_config *model);
 // none.
 zero_status zr_model_task_check(const zr_config *config, const zero_model *model,
                                 zero_error *error);
+// Returns ZERO_ERR_CONFIG if texts with labels would see each other; attention: "auto", "causal",
+// "document" or NULL.
+zero_status zr_model_task_check_attention(const char *attention, zero_error *error);
 // Returns ZERO_ERR_UNSUPPORTED for a model of labels, where texts are continued. what: "zero
 // generate continues texts".
 zero_status zr_model_task_refuse_labels(const zr_lm_config *model, const char *name,

@@ -136,11 +136,8 @@ static zero_status read_task(zr_train_asked *asked, const zr_config *config, zer
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "--task classify and --preference %s: a training has one of them",
                        zr_preference_name(asked->preference.kind));
-    if (config->attention == ZR_ATTENTION_CAUSAL)
-        return zr_fail(error, ZERO_ERR_CONFIG,
-                       "libzero.attention is \"causal\" (--attention), and texts that get labels "
-                       "(--task classify) must not see each other: auto or document");
-    return ZERO_OK;
+    return zr_model_task_check_attention(config->attention == ZR_ATTENTION_CAUSAL ? "causal" : NULL,
+                                         error);
 }
 
 static const zr_pack pack_of_attention[] = {

@@ -98,8 +98,7 @@ static void describe_adapters(const zr_train_subject *subject, char *out, size_t
     zr_lora_write(&config->lora, config, adapters, sizeof adapters);
     const char *base = zr_weight_format_name(config->base);
     snprintf(out, size, "; adapters %s: %.3f M parameters train%s%s", adapters,
-             (double)zr_lm_trained(config) / 1e6,
-             base ? ", of a base in " : "", base ? base : "");
+             (double)zr_lm_trained(config) / 1e6, base ? ", of a base in " : "", base ? base : "");
 }
 
 // Writes "; 3 labels, with a new head" or "; preferences by dpo,beta=0.1,smoothing=0".

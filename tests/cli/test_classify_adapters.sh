@@ -27,7 +27,6 @@ while read -r name config options; do
     config=$config.json adapt "$name" $options
     same one "$name"
 done <<'ROWS'
-ranks-1 exact --ranks 2 --stage 1
 ranks-3 exact --ranks 2 --stage 3
 pipeline exact --ranks 2 --pipeline 2
 host host --ranks 2 --stage 3
@@ -107,7 +106,8 @@ spoilt()
     rm -rf spoilt && cp -r one/adapter spoilt && echo "$1" >spoilt/labels.json
     refuses 65 "$2" eval --model base --adapter spoilt --data held.jsonl --seq 128
 }
-spoilt '{}' 'no "id2label" with at least two labels'
-spoilt '{"id2label": {"0": "a", "2": "b"}}' '"id2label" has 2 labels, and "1" is not the text of one'
+spoilt '{}' 'the key id2label is no object with a name for each label'
+spoilt '{"id2label": {"0": "fair"}}' 'at least two labels can be told apart'
+spoilt '{"id2label": {"0": "a", "2": "b"}}' 'the key id2label has 2 labels, and "1" is not the text of one'
 spoilt '{"id2label": {"0": "fair", "1": "fair"}}' 'two labels are called "fair"'
 spoilt '{"id2label": {"0": "fair", "1": "good", "2": "poor", "3": "odd"}}' 'score.weight'

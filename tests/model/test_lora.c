@@ -190,10 +190,9 @@ static void files_of_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_come_back), cmocka_unit_test(no_adapters),
-        cmocka_unit_test(what_is_wrong_is_refused), cmocka_unit_test(files_come_back),
-        cmocka_unit_test(heads_of_labels_come_back),
-        cmocka_unit_test(files_of_others)};
+        cmocka_unit_test(texts_come_back),           cmocka_unit_test(no_adapters),
+        cmocka_unit_test(what_is_wrong_is_refused),  cmocka_unit_test(files_come_back),
+        cmocka_unit_test(heads_of_labels_come_back), cmocka_unit_test(files_of_others)};
     close(mkstemp(path));
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);
