@@ -24,9 +24,7 @@ zero_status zr_model_json_read_names(const json_t *names, const char *path, zr_l
     *out = (zr_labels){.count = 0};
     if (!json_object_size(names))
         return zr_fail(error, ZERO_ERR_DATA,
-                       "%s is no object with a name for each label, {\"0\": \"good\", \"1\": "
-                       "\"poor\"}",
-                       where);
+                       "%s is no object with a name for each label, by its number", where);
     for (size_t i = 0; i < json_object_size(names); i++) {
         char key[KEY_BYTES];
         snprintf(key, sizeof key, "%zu", i);

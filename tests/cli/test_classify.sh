@@ -106,6 +106,20 @@ expect 0 "$ZERO" eval --model one --data number.jsonl --json
 by_number=$(cat out.txt)
 expect 0 "$ZERO" eval --model one --data name.jsonl --json
 [ "$by_number" = "$(cat out.txt)" ] || fail "label 1 is not \"good\": $by_number, $(cat out.txt)"
+# Texts are shown with their labels: those of the data, or the model's.
+for model in "--task classify --tokenizer bytes" "--model one"; do
+    # shellcheck disable=SC2086 # words
+    expect 0 "$ZERO" data show $model --data texts.jsonl --seq 128 --val none --micro-batch 1 --json
+    python3 - <<'PY' || fail "shown, $model: $(head -c 400 out.txt)"
+import json
+wanted = {record["text"]: record["label"] for record in map(json.loads, open("texts.jsonl"))}
+sample = json.load(open("out.txt"))
+assert sample["targets"] == sample["examples"] == len(sample["parts"]) > 3, sample
+assert all(part["label"] == wanted[part["text"]] and part["begins"] and not part["target"] for part in sample["parts"]), sample
+PY
+done
+expect 0 "$ZERO" data show --task classify --tokenizer bytes --data texts.jsonl --seq 128 --val none --micro-batch 1
+grep -q '^--- label good ---$' out.txt || fail "shown: $(cat out.txt)"
 # A long text loses its end, as in transformers.
 expect 0 "$ZERO" eval --model one --data held.jsonl --seq 4
 says 'longer than a window of 4 tokens'
@@ -123,6 +137,8 @@ refuses 65 'texts with labels are records' "${train_labels[@]}" --model base --d
 refuses 64 'reads text=FIELD and label=FIELD alone' "${train_labels[@]}" --model base --data texts.jsonl --map prompt=text,completion=label --out x
 refuses 78 'must not see each other' "${train_labels[@]}" --model base --data texts.jsonl --attention causal --out x
 refuses 78 'a training has one of them' "${train_labels[@]}" --model base --data texts.jsonl --preference simpo --out x
+refuses 78 'must not see each other' data show --model one --data texts.jsonl --attention causal
+refuses 64 'texts with labels (--task classify) have none' data show --model one --data texts.jsonl --preference dpo
 refuses 65 'has no labels' eval --model base --task classify --data held.jsonl
 refuses 78 'zero generate continues texts' generate --model one --prompt a --tokens 2
 refuses 78 'a GGUF file is of a model that continues texts' convert --from one --to one.gguf
