@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #define ZR_SCORE_WEIGHT "score.weight" // the head's matrix, in files of any architecture
+enum { ZR_USUAL_LABELS = 2 };          // of a model whose file says no number
 enum { ZR_MOST_LABELS = 1024, ZR_LABELS_TEXT = 16384, ZR_LABEL_BYTES = 256 };
 
 typedef struct zr_labels {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define CLASSIFIER "ForSequenceClassification"
-enum { USUAL_LABELS = 2, KEY_BYTES = 24 }; // USUAL_LABELS: of a file that does not say how many
+enum { KEY_BYTES = 24 };
 
 static bool is_classifier(const zr_model_json *file)
 {
@@ -41,7 +41,7 @@ zero_status zr_model_json_read_names(const json_t *names, const char *path, zr_l
 // Names labels by their numbers; the file says at most how many there are.
 static void number_labels(zr_model_json *file, zr_labels *out)
 {
-    const int64_t usual = USUAL_LABELS;
+    const int64_t usual = ZR_USUAL_LABELS;
     int64_t count = zr_model_json_size(file, "num_labels", &usual);
     if (file->status == ZERO_OK)
         file->status =

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-enum { USUAL_LABELS = 2 };
-
 zero_status zr_model_task_parse(const char *text, const char *name, bool *classifies,
                                 zero_error *error)
 {
@@ -43,7 +41,7 @@ zero_status zr_model_task_apply(const zr_config *config, zr_lm_config *model, bo
     ZERO_TRY(zr_model_task_read(config, &classifies, error));
     *changed = (classifies || model->labels.count) && !model->documents;
     if (classifies && !model->labels.count)
-        ZERO_TRY(zr_labels_number(&model->labels, USUAL_LABELS, error));
+        ZERO_TRY(zr_labels_number(&model->labels, ZR_USUAL_LABELS, error));
     zr_model_task_finish(model);
     return ZERO_OK;
 }

@@ -102,7 +102,7 @@ static void describe_adapters(const zr_train_subject *subject, char *out, size_t
 }
 
 // Writes "; 3 labels, with a new head" or "; preferences by dpo,beta=0.1,smoothing=0".
-static void describe_preference(const zr_train_subject *subject, char *out, size_t size)
+static void describe_task(const zr_train_subject *subject, char *out, size_t size)
 {
     char text[ZR_PREFERENCE_TEXT];
     *out = 0;
@@ -120,16 +120,15 @@ void zr_train_describe_model(const zr_train *train)
     const zero_train_options *options = train->asked.options;
     const zr_train_subject *subject = &train->subject;
     const zero_logger *logger = &train->logger;
-    char held_out[512], masked[192], adapters[ZR_LORA_TEXT + 64],
-        preference[ZR_PREFERENCE_TEXT + 32];
+    char held_out[512], masked[192], adapters[ZR_LORA_TEXT + 64], task[ZR_PREFERENCE_TEXT + 32];
     describe_adapters(subject, adapters, sizeof adapters);
-    describe_preference(subject, preference, sizeof preference);
+    describe_task(subject, task, sizeof task);
     log_info(logger, "model    %s%s; vocabulary %lld (%s); %.3f M parameters, context %lld%s%s",
              options->new_spec ? "new random weights, " : "from ",
              options->new_spec ? options->new_spec : options->model_dir,
              (long long)subject->shape.vocab, zr_tokenizer_name(subject->tokenizer),
              (double)subject->parameters / 1e6, (long long)subject->shape.positions, adapters,
-             preference);
+             task);
     describe_shape(subject, logger);
     describe_held_out(subject, options->val, held_out, sizeof held_out);
     describe_masked(subject, masked, sizeof masked);

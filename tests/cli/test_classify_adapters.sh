@@ -111,3 +111,4 @@ spoilt '{"id2label": {"0": "fair"}}' 'at least two labels can be told apart'
 spoilt '{"id2label": {"0": "a", "2": "b"}}' 'the key id2label has 2 labels, and "1" is not the text of one'
 spoilt '{"id2label": {"0": "fair", "1": "fair"}}' 'two labels are called "fair"'
 spoilt '{"id2label": {"0": "fair", "1": "good", "2": "poor", "3": "odd"}}' 'score.weight'
+refuses 65 'the head of 4 labels would be 4 x 32 real numbers' convert --from base --adapter spoilt --to spoilt-merged
