@@ -29,6 +29,7 @@ static zero_data_options data_options_of(const cli_arguments *a)
         .chat_date = a->text[OPT_CHAT_DATE],
         .attention = a->text[OPT_ATTENTION],
         .preference = a->text[OPT_PREFERENCE],
+        .task = a->text[OPT_TASK],
         .model_dir = a->text[OPT_MODEL],
         .tokenizer = a->text[OPT_TOKENIZER],
         .seq = a->integer[OPT_SEQ],

@@ -21,8 +21,21 @@ static zero_eval_options eval_options_of(const cli_arguments *a, bool first)
         .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL],
         .tokenizer = a->text[OPT_TOKENIZER],
         .preference = a->text[OPT_PREFERENCE],
+        .task = a->text[OPT_TASK],
         .reference = a->text[OPT_REFERENCE],
     };
+}
+
+typedef struct labelling { // sticky: after a failure nothing more is printed
+    zero_status status;
+    zero_error *error;
+} labelling;
+
+static void print_label(void *user, const zero_labelled_text *text)
+{
+    labelling *l = user;
+    if (l->status == ZERO_OK)
+        l->status = zero_labelled_text_report(text, cli_print, NULL, l->error);
 }
 
 static int eval_rank(const cli_arguments *a, zero_comm *comm)
@@ -33,7 +46,10 @@ static int eval_rank(const cli_arguments *a, zero_comm *comm)
     zero_preference_result preferred = {0};
     options.preferred = &preferred;
     zero_error error = {0};
-    if (zero_eval(comm, &options, &result, &error) != ZERO_OK)
+    labelling labels = {.error = &error};
+    options.labelled = first && a->given[OPT_JSON] ? print_label : NULL;
+    options.labelled_user = &labels;
+    if (zero_eval(comm, &options, &result, &error) != ZERO_OK || labels.status != ZERO_OK)
         return cli_fail_rank(a->command, comm, &error);
     if (first && zero_evaluation_report(&result, preferred.pairs ? &preferred : NULL,
                                         a->given[OPT_JSON], cli_print, NULL, &error))

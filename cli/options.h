@@ -16,6 +16,7 @@ typedef enum cli_option_id {
     OPT_MODEL,
     OPT_LORA,
     OPT_PREFERENCE,
+    OPT_TASK,
     OPT_REFERENCE,
     OPT_ADAPTER,
     OPT_ATTENTION,
@@ -157,7 +158,7 @@ const char *cli_field(const cli_arguments *arguments);
 // ---- overrides.c: the options that set keys of the configuration, in the form that the library
 // takes
 
-enum { CLI_MOST_OVERRIDES = 24 }; // rows in overrides.c
+enum { CLI_MOST_OVERRIDES = 25 }; // rows in overrides.c
 
 typedef struct cli_overrides {
     zero_override at[CLI_MOST_OVERRIDES];

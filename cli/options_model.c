@@ -53,6 +53,14 @@ const cli_option cli_options_model[] = {
         .differs = {FOR(EVAL, .help = "measure the loss, the accuracy and the margin of "
                                       "preferences, as a training with --preference says them"),
                     FOR(DATA, .help = "show records as a training with --preference reads them")}),
+    OPTION(CHOICE, TASK, "--task", "TASK", TRAIN | EVAL | DATA, .choices = "classify",
+        .standard_text = "what the model's config.json says, else to continue texts",
+        .help = "classify: train on records with a \"text\" and its \"label\", with a head of "
+                "labels that transformers opens as AutoModelForSequenceClassification "
+                "(docs/fine-tuning.md)",
+        .differs = {FOR(EVAL, .help = "classify: the loss and the accuracy of labels, of a model "
+                                      "that has them; with --json, a line for each text before"),
+                    FOR(DATA, .help = "classify: show texts with their labels")}),
     OPTION(TEXT, REFERENCE, "--reference", "FILE", TRAIN | EVAL, .choices = "FILE",
         .standard_text = "next to the first data file",
         .help = "where the log-probabilities of dpo's and kto's reference are kept: computed once, "

@@ -24,6 +24,7 @@ static const struct {
     {OPT_LORA, "libzero.lora"},
     {OPT_BASE, "libzero.base", 1 << CLI_TRAIN | 1 << CLI_PLAN},
     {OPT_PREFERENCE, "libzero.preference", 1 << CLI_TRAIN | 1 << CLI_PLAN},
+    {OPT_TASK, "libzero.task", 1 << CLI_TRAIN},
     {OPT_REFERENCE, "libzero.reference", 1 << CLI_TRAIN},
     {OPT_OPTIMIZER_STATES, "libzero.optimizer_states", 1 << CLI_TRAIN | 1 << CLI_PLAN},
     {OPT_EMA, "libzero.ema_decay", 1 << CLI_TRAIN | 1 << CLI_PLAN},

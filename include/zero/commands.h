@@ -143,7 +143,7 @@ typedef struct zero_data_options {
     // Gets one sample after the other, in UTF-8; bytes may be 0. A non-zero result stops.
     int (*emit)(void *user, const char *text, size_t length);
     void *user;
-    const char *attention, *preference; // as in zero_eval_options
+    const char *attention, *preference, *task; // as in zero_eval_options
 } zero_data_options;
 
 // Passes the samples of micro-batch 0 of step 0, as zero_train would take them with these options,

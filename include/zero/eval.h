@@ -8,6 +8,14 @@
 extern "C" {
 #endif
 
+// A text to which a model has given a label.
+typedef struct zero_labelled_text {
+    int64_t number;    // among the texts of all data, in their order, from 1
+    const char *label; // its own
+    const char *predicted;
+    double probability; // of `predicted`
+} zero_labelled_text;
+
 typedef struct zero_eval_options {
     size_t struct_size;
     const char *model_dir;
@@ -50,7 +58,13 @@ typedef struct zero_eval_options {
     // The model with which dpo and kto compare: a directory as model_dir; NULL: model_dir without
     // its adapter.
     const char *reference;
-    struct zero_preference_result *preferred; // filled if there is a preference; NULL: not wanted
+    // Filled if there is a preference, or the model gives texts labels; NULL: not wanted.
+    struct zero_preference_result *preferred;
+    const char *task; // "classify": the model must give texts labels; NULL: what its files say
+    // Of a model that gives texts labels: called on the ranks that have it, once all is measured,
+    // for each text in the order of the data. Its text is lost after the call. NULL: not wanted.
+    void (*labelled)(void *user, const zero_labelled_text *text);
+    void *labelled_user;
 } zero_eval_options;
 
 // `tokens` counts those whose loss was measured, which excludes prompts; `bytes` is the size of the
@@ -63,6 +77,7 @@ typedef struct zero_eval_result {
 // Next to a loss of preferences, which is the mean over pairs (KTO: examples): their number; the
 // share of the pairs whose chosen answer has the larger reward; the mean reward of chosen answers
 // minus that of rejected ones. NaN: there is none.
+// Of a model that gives texts labels: the number of texts; the share that got their own; NaN.
 typedef struct zero_preference_result {
     int64_t pairs;
     double accuracy, margin;
@@ -73,6 +88,11 @@ typedef struct zero_preference_result {
 // compute one model together all read the same ones), and the sum is exact.
 ZERO_API zero_status zero_eval(zero_comm *comm, const zero_eval_options *options,
                                zero_eval_result *out, zero_error *error);
+
+// Writes what zero_eval tells of a text with a label, as a line of JSON.
+ZERO_API zero_status zero_labelled_text_report(const zero_labelled_text *text,
+                                               void (*write)(void *user, const char *text),
+                                               void *user, zero_error *error);
 
 #ifdef __cplusplus
 }

@@ -49,6 +49,16 @@ static zero_status copy_file_if_there(const char *from, const char *name, const 
     return status;
 }
 
+zero_status zr_model_config_write(const json_t *config, const char *directory, zero_error *error)
+{
+    char *text = json_dumps(config, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    zr_buffer out = {0};
+    zr_buffer_printf(&out, "%s\n", text ? text : "");
+    out.failed |= !text;
+    free(text);
+    return zr_file_write_text_in(directory, ZR_MODEL_CONFIG, &out, error);
+}
+
 // Writes config.json with the type in which readers shall load the weights, under the key's old and
 // new name.
 static zero_status write_config_with_dtype(json_t *config, const char *dtype, const char *directory,
@@ -59,12 +69,7 @@ static zero_status write_config_with_dtype(json_t *config, const char *dtype, co
                             json_string(dtype));
     if (dtype && json_object_get(config, "dtype") && json_object_get(config, "torch_dtype"))
         json_object_set_new(config, "torch_dtype", json_string(dtype));
-    char *text = json_dumps(config, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-    zr_buffer out = {0};
-    zr_buffer_printf(&out, "%s\n", text ? text : "");
-    out.failed |= !text;
-    free(text);
-    return zr_file_write_text_in(directory, ZR_MODEL_CONFIG, &out, error);
+    return zr_model_config_write(config, directory, error);
 }
 
 static zero_status copy_config(const char *from, const char *dtype, const char *to, bool *there,

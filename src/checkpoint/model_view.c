@@ -6,6 +6,8 @@
 #include "model/pipeline_stage_cut.h"
 #include "model/unit.h"
 
+#include <string.h>
+
 typedef struct taking {
     const zr_model_view *view;
     const zr_flat_param *flat_param;
@@ -34,7 +36,7 @@ static int64_t make_next_range(const zr_model_view *view, const zr_plan_tensor *
 }
 
 // Muon's matrices have no second state: its place has their direction between the update's walks.
-static bool view_has_tensor(const zr_model_view *view, bool orthogonal)
+static bool view_has_state(const zr_model_view *view, bool orthogonal)
 {
     return !orthogonal || view->vector != ZR_VECTOR_STATE1;
 }
@@ -42,7 +44,7 @@ static bool view_has_tensor(const zr_model_view *view, bool orthogonal)
 static void use_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     taking *t = user;
-    if (!view_has_tensor(t->view, tensor->orthogonal))
+    if (!view_has_state(t->view, tensor->orthogonal))
         return;
     for (int64_t done = 0, taken; done < count && t->status == ZERO_OK; done += taken) {
         zr_weight_range range = {.tensor = t->view->by_number[tensor->number]};
@@ -93,16 +95,23 @@ static zero_status use_portion(void *user, const zr_portion *portion, zero_error
     return t->status;
 }
 
-// Returns whether the view has the tensors of flat parameters of a class.
-static bool view_has_class(const zr_model_view *view, zero_class kind)
+// Returns whether the view has a tensor of a class. A head of labels is a flat parameter of its
+// own.
+static bool view_has_tensor(const zr_model_view *view, zero_class kind,
+                            const zero_tensor_desc *tensor)
 {
     bool trained = !zr_class_is_frozen(kind);
-    return view->which == ZR_VIEW_ALL || trained == (view->which == ZR_VIEW_TRAINED);
+    switch (view->which) {
+    case ZR_VIEW_TRAINED: return trained;
+    case ZR_VIEW_BASE: return !trained || !strcmp(tensor->name, ZR_SCORE_WEIGHT);
+    default: return true;
+    }
 }
 
 static bool flat_param_has_vector(const zr_model_view *view, int flat_param)
 {
-    if (!view_has_class(view, zr_engine_plan(view->engine)->flat_params[flat_param].kind))
+    const zr_flat_param *of = &zr_engine_plan(view->engine)->flat_params[flat_param];
+    if (!view_has_tensor(view, of->kind, of->tensors[0].desc))
         return false;
     return view->vector == ZR_VECTOR_MASTER || view->filled ||
            zr_engine_has_state(view->engine, flat_param, view->vector);
@@ -164,7 +173,7 @@ static zero_status outline_ranges(void *user, int part, zr_range_use use, void *
 static void add_elements(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     zr_model_view *view = user;
-    if (view_has_tensor(view, tensor->orthogonal))
+    if (view_has_state(view, tensor->orthogonal))
         view->view.elements += count;
 }
 
@@ -191,7 +200,7 @@ static void list_flat_param(zr_model_view *view, const zr_flat_param *flat_param
 {
     for (int t = 0; t < flat_param->tensor_count; t++) {
         const zr_plan_tensor *tensor = &flat_param->tensors[t];
-        if (!view->by_number[tensor->number] && view_has_tensor(view, tensor->orthogonal)) // otherwise another tile of it is listed already
+        if (!view->by_number[tensor->number] && view_has_state(view, tensor->orthogonal)) // otherwise another tile of it is listed already
             list_tensor(view, tensor->number, flat_param->kind, tensor->desc);
     }
 }
@@ -215,9 +224,9 @@ static bool is_muons(const zr_model_view *view, const zr_tensor_walk *at)
 static void list_tensors_of_whole(zr_model_view *view, const zero_model *whole)
 {
     for (zr_tensor_walk w = zr_tensors_of(whole); w.desc; zr_tensors_next(&w))
-        if (view_has_class(view, w.kind) &&
+        if (view_has_tensor(view, w.kind, w.desc) &&
             (view->vector == ZR_VECTOR_MASTER || view->filled || w.kind == ZERO_TRAINABLE) &&
-            view_has_tensor(view, is_muons(view, &w)))
+            view_has_state(view, is_muons(view, &w)))
             list_tensor(view, w.number, w.kind, w.desc);
 }
 

@@ -13,7 +13,11 @@ typedef enum zr_view_purpose {
     ZR_VIEW_COMPARES,
 } zr_view_purpose;
 
-typedef enum zr_view_tensors { ZR_VIEW_ALL, ZR_VIEW_TRAINED, ZR_VIEW_FROZEN } zr_view_tensors;
+typedef enum zr_view_tensors {
+    ZR_VIEW_ALL,
+    ZR_VIEW_TRAINED,
+    ZR_VIEW_BASE, // of the model that adapters adapt: what is frozen, and a head of labels
+} zr_view_tensors;
 
 typedef struct zr_model_view { // must not move while its view is used
     zr_weight_view view;
@@ -32,7 +36,7 @@ typedef struct zr_model_view { // must not move while its view is used
 } zr_model_view;
 
 // Not collective. `vector` is ZR_VECTOR_MASTER for the weights as they are kept, of all tensors or
-// of those that train or do not, or an optimizer's state, of those that are trained in any case.
+// of some, or an optimizer's state, of those that are trained in any case.
 zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_view_tensors which,
                                  zr_view_purpose purpose, zr_model_view *out, zero_error *error);
 // The same for a model's files, of the average of the weights; frozen tensors have their weights.

@@ -62,7 +62,9 @@ void zr_weights_name_head(const zr_lm_config *config, zr_weights_options *how)
 {
     const zr_architecture *of = zr_architecture_of(config);
     how->tied_head = of->tensors.head;
-    how->table = of->tensors.table;
+    // A head of tokens is no concern of a model that has one of labels.
+    how->table = config->labels.count ? NULL : of->tensors.table;
+    how->drawn = config->labels.drawn ? ZR_SCORE_WEIGHT : NULL;
     how->may_untie = of->fields[ZR_ROLE_TIED].kind != ZR_FIELD_NONE;
 }
 
@@ -189,7 +191,7 @@ zero_status zero_load_weights_with(zero_engine *engine, const char *directory,
     ZERO_TRY(zr_engine_may_change(engine, "zero_load_weights", error));
     bool adapter = has_adapters(engine) && zr_is_adapter(directory);
     zr_view_tensors which = adapter                ? ZR_VIEW_TRAINED
-                            : has_adapters(engine) ? ZR_VIEW_FROZEN
+                            : has_adapters(engine) ? ZR_VIEW_BASE
                                                    : ZR_VIEW_ALL;
     return with_weights_view(engine, directory, which, ZR_VIEW_LOADS,
                              adapter ? load_adapter_weights : load_model_weights,

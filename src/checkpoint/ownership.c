@@ -48,7 +48,7 @@ static bool is_of_a_model(const char *name)
                  has_stem_and_ending(name, ".safetensors");
     return shard || !strcmp(name, ZR_MODEL_WEIGHTS) || !strcmp(name, ZR_MODEL_INDEX) ||
            !strcmp(name, ZR_ADAPTER_CONFIG) || !strcmp(name, ZR_ADAPTER_WEIGHTS) ||
-           is_receipt(name) || zr_model_file_is_copied(name);
+           !strcmp(name, ZR_LABELS_FILE) || is_receipt(name) || zr_model_file_is_copied(name);
 }
 
 bool zr_ownership_is_model_file(const char *name)

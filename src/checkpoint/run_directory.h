@@ -12,6 +12,7 @@
 #define ZR_CHECKPOINT_RUN_DIRECTORY_H
 
 #include "base/errors.h"
+#include "base/json.h"
 #include <zero/tensor.h>
 
 struct zr_source; // formats/source.h
@@ -97,6 +98,8 @@ const char *zr_config_dtype_name(zero_dtype dtype); // "float32", ...: as in con
 zero_status zr_model_files_copy(const struct zr_source *source, const char *model_dir,
                                 const char *dtype, const char *directory, bool *has_config,
                                 bool *has_tokenizer, zero_error *error);
+// Writes config.json.
+zero_status zr_model_config_write(const json_t *config, const char *directory, zero_error *error);
 // Copies the files of the tokenizer alone, as far as `from` has them.
 zero_status zr_tokenizer_files_copy(const char *from, const char *to, zero_error *error);
 // Puts them in place of those that `to` has; its chat template stays if `from` has none.

@@ -192,6 +192,7 @@ static zero_status make_adapter(adapting *a)
     ZERO_TRY(zr_gguf_choose_type(a->of->options, USUAL_TYPE, &type, a->error));
     ZERO_TRY(zr_gguf_check_place(a->of, a->error));
     ZERO_TRY(read_configs(a));
+    ZERO_TRY(zr_gguf_refuse_labels(&a->config, a->of->from, a->error));
     ZERO_TRY(refuse_magnitudes(a));
     ZERO_TRY(open_weights(a));
     ZERO_TRY(list_tensors(a));

@@ -11,6 +11,7 @@
 #include "formats/gguf_config.h"
 #include "formats/gguf_tensors.h"
 #include "formats/source_gguf.h"
+#include "setup/model_task.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -192,6 +193,22 @@ static void report(const making *m, const zr_gguf_export *export, const zr_gguf_
                (long long)export->overflowed);
 }
 
+zero_status zr_gguf_refuse_labels(const zr_lm_config *config, const char *name, zero_error *error)
+{
+    return zr_model_task_refuse_labels(config, name,
+                                       "a GGUF file is of a model that continues texts", error);
+}
+
+// The adapter may be what has labels.
+static zero_status refuse_labels(const making *m)
+{
+    const char *adapter = m->of->adapter;
+    zr_lm_config config = m->config;
+    if (adapter)
+        ZERO_TRY(zr_adapter_read_config(adapter, &config, m->error));
+    return zr_gguf_refuse_labels(&config, adapter ? adapter : m->of->from, m->error);
+}
+
 static zero_status make_file(making *m)
 {
     const zr_gguf_type *type;
@@ -200,6 +217,7 @@ static zero_status make_file(making *m)
     ZERO_TRY(find_files(m));
     ZERO_TRY(
         zr_convert_config(m->of->source, m->of->model_dir, "a GGUF file", &m->config, m->error));
+    ZERO_TRY(refuse_labels(m));
     ZERO_TRY(zr_gguf_tensors_of(&m->config, &m->tensors, &m->count, m->error));
     ZERO_TRY(put_keys(m, type));
     ZERO_TRY(list_tensors(m, type));

@@ -4,6 +4,7 @@
 
 #include "formats/gguf.h"
 #include "formats/source.h"
+#include "model/architecture.h"
 #include <zero/commands.h>
 
 typedef struct zr_gguf_conversion {
@@ -26,6 +27,8 @@ zero_status zr_convert_adapter(const zr_gguf_conversion *conversion, zero_error 
 // What both do. Checks that a file may be made at `to`: only a GGUF file is ever replaced, with
 // --overwrite, and never one that is read.
 zero_status zr_gguf_check_place(const zr_gguf_conversion *conversion, zero_error *error);
+// Refuses a model of labels, which is at `name`.
+zero_status zr_gguf_refuse_labels(const zr_lm_config *config, const char *name, zero_error *error);
 // Finds the type by the options' name; `usual` if they have none.
 zero_status zr_gguf_choose_type(const zero_convert_options *options, const char *usual,
                                 const zr_gguf_type **out, zero_error *error);

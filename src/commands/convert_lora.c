@@ -8,8 +8,11 @@
 #include "commands/convert_config.h"
 #include "formats/source_merge.h"
 #include "model/lm_table.h"
+#include "setup/model_task.h"
 
 #include <stdio.h>
+
+enum { MOST_CONFIG_BYTES = 1 << 24 };
 
 static zero_status merge_directory(zr_source *source, const char *directory, const char *model_dir,
                                    bool widens, zero_error *error)
@@ -36,6 +39,55 @@ zero_status zr_convert_merge(zr_source *source, const char *adapter, const char 
     ZERO_TRY(zr_adapter_directory(adapter, logger, directory, error));
     ZERO_TRY(merge_directory(source, *directory, model_dir, widens, error));
     return zr_adapter_warn_base(*directory, model_dir ? model_dir : source->path, logger, error);
+}
+
+// Copies what config.json says of labels from one that has been written for a model with them.
+static zero_status copy_keys(const json_t *from, json_t *to, zero_error *error)
+{
+    static const char *const keys[] = {"architectures", "id2label", "label2id", "problem_type",
+                                       "pad_token_id"};
+    for (int i = 0; i < ZR_COUNT(keys); i++) {
+        json_t *value = json_object_get(from, keys[i]);
+        if (value && json_object_set(to, keys[i], value))
+            return zr_fail(error, ZERO_ERR_MEMORY, "no memory for a model's config.json");
+    }
+    return ZERO_OK;
+}
+
+static zero_status rewrite_config(const char *path, const zr_lm_config *config,
+                                  const char *directory, zero_error *error)
+{
+    zr_buffer text = {0};
+    json_t *made = NULL, *there = NULL;
+    zr_lm_config_write(config, &text);
+    zero_status status = text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for \"%s\"", path)
+                                     : zr_json_parse(text.data, text.length, path, &made, error);
+    if (status == ZERO_OK)
+        status = zr_json_load(path, MOST_CONFIG_BYTES, &there, error);
+    if (status == ZERO_OK)
+        status = copy_keys(made, there, error);
+    if (status == ZERO_OK)
+        status = zr_model_config_write(there, directory, error);
+    json_decref(there);
+    json_decref(made);
+    zr_buffer_free(&text);
+    return status;
+}
+
+zero_status zr_convert_label(const char *adapter, const char *directory, zero_error *error)
+{
+    zr_lm_config config;
+    if (!zr_path_has(directory, ZR_MODEL_CONFIG))
+        return ZERO_OK;
+    ZERO_TRY(zr_lm_config_read_in(directory, &config, error));
+    ZERO_TRY(zr_adapter_read_config(adapter, &config, error));
+    if (!config.labels.count)
+        return ZERO_OK;
+    zr_model_task_finish(&config);
+    char *path = zr_sprintf(error, "%s/" ZR_MODEL_CONFIG, directory);
+    zero_status status = path ? rewrite_config(path, &config, directory, error) : ZERO_ERR_MEMORY;
+    zr_free(path);
+    return status;
 }
 
 bool zr_is_adapter_checkpoint(const zr_source *source)

@@ -13,6 +13,10 @@ zero_status zr_convert_merge(zr_source *source, const char *adapter, const char 
                              bool widens, const zero_logger *logger, char **directory,
                              zero_error *error);
 
+// Gives the config.json in a directory the labels of the adapter that its model was merged with, if
+// it has any, and the class that transformers opens it with.
+zero_status zr_convert_label(const char *adapter, const char *directory, zero_error *error);
+
 bool zr_is_adapter_checkpoint(const zr_source *source); // it holds adapters alone
 // Writes a checkpoint's adapters into an empty directory as peft saves them, with the tokenizer of
 // the run. base: the directory of the model that is adapted; NULL: as the run named it.

@@ -194,6 +194,8 @@ static zero_status write_model_files(converting *c, const char *directory, zr_ex
             zr_model_files_copy(&c->source, c->model_dir,
                                 export->keeps_dtypes ? NULL : zr_config_dtype_name(export->dtype),
                                 directory, &has_config, &has_tokenizer, c->error));
+    if (c->adapter)
+        ZERO_TRY(zr_convert_label(c->adapter, directory, c->error));
     const char *adapted = zr_adapter_tokenizer(c->adapter, NULL);
     if (adapted)
         ZERO_TRY(zr_tokenizer_files_replace(adapted, directory, c->error));

@@ -7,6 +7,7 @@
 #include "infer/window_loss.h"
 #include "model/architecture.h"
 #include "setup/defaults.h"
+#include "setup/model_task.h"
 #include <zero/commands.h>
 
 #include <string.h>
@@ -27,58 +28,75 @@ typedef struct show {
     zr_report *report;   // of one sample
     zr_buffer text, ids; // of one mark: its text, and its tokens as a list of JSON
     zr_decoder decoder;
-    const char *role; // of preferences: that of the example that is shown
-    bool begins;      // the part that is shown next begins a packed example
+    zr_labels labels;  // of texts with labels: the model's, or those of the data
+    const char *role;  // of preferences: that of the example that is shown
+    const char *label; // of the text that is shown
+    bool begins;       // the part that is shown next begins a packed example
     bool stopped;
 } show;
 
 // How the loss treats a token.
 typedef enum mark { MARK_TRAINED, MARK_MASKED, MARK_END } mark;
 
-static zero_status read_data_show_shape(show *s, zero_error *error)
+// Reads the model, if there is one, and what the options say of the examples.
+static zero_status read_kind(show *s, bool *classifies, zero_error *error)
 {
-    s->vocabulary = zr_tokenizer_vocabulary(s->tokenizer);
-    s->seq = s->options->seq ? s->options->seq : SEQ;
-    if (!s->model_dir)
-        return ZERO_OK;
+    const zero_data_options *options = s->options;
     zr_lm_config config;
-    ZERO_TRY(zr_lm_config_read_in(s->model_dir, &config, error));
-    const zr_lm_shape shape = zr_lm_shape_of(&config);
-    s->vocabulary = shape.vocab;
-    s->seq = zr_default_window(s->options->seq, shape.positions, &s->options->logger);
-    return ZERO_OK;
+    s->seq = options->seq ? options->seq : SEQ;
+    ZERO_TRY(zr_preference_parse(options->preference, "options.preference", &s->preference, error));
+    ZERO_TRY(zr_model_task_parse(options->task, "options.task", classifies, error));
+    if (s->model_dir) {
+        ZERO_TRY(zr_lm_config_read_in(s->model_dir, &config, error));
+        const zr_lm_shape shape = zr_lm_shape_of(&config);
+        s->vocabulary = shape.vocab;
+        s->seq = zr_default_window(options->seq, shape.positions, &options->logger);
+        s->labels = config.labels;
+    }
+    *classifies = *classifies || s->labels.count;
+    if (*classifies && s->preference.kind)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "--preference %s shows answers to compare, and texts with labels (--task "
+                       "classify) have none",
+                       zr_preference_name(s->preference.kind));
+    return *classifies ? zr_model_task_check_attention(options->attention, error) : ZERO_OK;
 }
 
 static zero_status read_data_show_all(show *s, zero_error *error)
 {
     const zero_data_options *options = s->options;
-    bool tenth = !options->val;
+    bool tenth = !options->val, classifies;
     ZERO_TRY(zr_model_directory(options->model_dir, &options->logger, &s->model_dir, error));
     ZERO_TRY(
         zr_tokenizer_directory(options->tokenizer, &options->logger, &s->tokenizer_path, error));
     ZERO_TRY(zr_reading_chat(s->model_dir, s->tokenizer_path, options->chat, options->chat_date,
                              &s->chat, error));
-    ZERO_TRY(zr_preference_parse(options->preference, "options.preference", &s->preference, error));
+    ZERO_TRY(read_kind(s, &classifies, error));
     const zr_corpus_options corpus = {.arguments = options->data,
                                       .count = options->data_count,
                                       .field = options->field,
                                       .chat = &s->chat,
                                       .preferences = zr_reading_preferences(&s->preference),
                                       .prompt_loss = s->preference.prompt_loss > 0,
+                                      .classifies = classifies,
                                       .watch =
                                           zr_reading_watch(&s->progress, NULL, &options->logger)};
     ZERO_TRY(zr_corpus_open(&corpus, &s->corpus, error));
+    if (classifies && !s->labels.count)
+        ZERO_TRY(zr_corpus_labels(s->corpus, &s->labels, error));
     ZERO_TRY(
         zr_reading_tokenizer(s->model_dir, s->tokenizer_path, s->corpus, &s->tokenizer, error));
     ZERO_TRY(zr_chat_check_marks(&s->chat, options->chat, s->tokenizer, error));
     zr_reading_warn(s->tokenizer, &options->logger);
-    ZERO_TRY(read_data_show_shape(s, error));
+    s->vocabulary = s->vocabulary ? s->vocabulary : zr_tokenizer_vocabulary(s->tokenizer);
     zr_reading reading =
         zr_token_reader_options(NULL, options->threads, s->tokenizer, s->vocabulary, s->seq);
     ZERO_TRY(zr_reading_pack(options->attention, &reading.pack, error));
+    reading.labels = classifies ? &s->labels : NULL;
     ZERO_TRY(zr_corpus_read(s->corpus, &reading, &s->data, tenth ? &s->held : NULL, error));
     zr_reading_warn_records(s->corpus, &options->logger);
     zr_reading_warn_cut(&s->data, &options->logger);
+    zr_reading_warn_shortened(s->corpus, &s->data, &options->logger);
     zr_reading_warn_chat(&s->chat, &options->logger);
     s->data.seed = (uint64_t)(options->seed < 0 ? SEED : options->seed);
     return ZERO_OK;
@@ -130,6 +148,8 @@ static void end_part(show *s, mark mark, bool is_target)
         zr_report_json_only(s->report, "begins", zr_flag(true));
     if (s->begins && s->role)
         zr_report_json_only(s->report, "role", zr_text(s->role));
+    if (s->begins && s->label)
+        zr_report_json_only(s->report, "label", zr_text(s->label));
     s->begins = false;
     zr_report_json_only(s->report, "tokens", zr_both(NULL, s->ids.data));
     zr_report_phrase(s->report, &(zr_heading){"text", has_text ? put[0] : ""},
@@ -158,10 +178,10 @@ static mark mark_of(const show *s, const example *of, int64_t i)
     return end ? MARK_END : is_target(of, i) ? MARK_TRAINED : MARK_MASKED;
 }
 
-// Shows the rows' tokens, and the last target if it counts in the loss.
+// Shows the rows' tokens, and the last target if it is a token that counts in the loss.
 static void show_example(show *s, const example *of)
 {
-    int64_t count = of->rows + (of->targets[of->rows - 1] >= 0);
+    int64_t count = of->rows + (of->targets[of->rows - 1] >= 0 && !s->label);
     zr_decoder_begin(&s->decoder, s->tokenizer, false);
     for (int64_t i = 0; i < count; i++) {
         mark mark = mark_of(s, of, i);
@@ -204,6 +224,20 @@ static void show_role(show *s, const int32_t *roles, int64_t rows)
                     words[roles[row - 1]].text);
 }
 
+// Says which label a text has; the target of its last token.
+static void show_label(show *s, int32_t target)
+{
+    s->label = zr_labels_name(&s->labels, target);
+    zr_buffer_append(&s->text, s->label, strlen(s->label));
+    if (s->options->terminal)
+        show_on_terminal(&s->text);
+    zr_report_words(s->report,
+                    s->options->color ? "\033[32m--- label %.*s ---\033[0m\n"
+                                      : "--- label %.*s ---\n",
+                    (int)s->text.length, s->text.data ? s->text.data : "");
+    s->text.length = 0;
+}
+
 // Shows the first `filled` rows of a window: those of a stream, or whole examples.
 static void show_tokens(show *s, const zr_rows *rows, int64_t filled, bool packed)
 {
@@ -215,6 +249,8 @@ static void show_tokens(show *s, const zr_rows *rows, int64_t filled, bool packe
             zr_report_words(s->report, "\n~~~ the next example, which does not see this one\n");
         if (rows->roles)
             show_role(s, rows->roles + first, count);
+        if (s->labels.count)
+            show_label(s, rows->targets[first + count - 1]);
         show_example(s, &(example){rows->tokens + first, rows->targets + first, count});
     }
     zr_report_end(s->report);

@@ -68,6 +68,18 @@ static zero_status print_report(const inspecting *in, const json_t *report,
     return status;
 }
 
+// Returns ", labels \"good\", \"poor\"" of a model whose config.json has them, else "".
+static void describe_labels(const json_t *config, const char *path, char *out, size_t size)
+{
+    zr_lm_config model;
+    char names[1024];
+    *out = 0;
+    if (zr_lm_config_unpack(config, path, &model, NULL) != ZERO_OK || !model.labels.count)
+        return;
+    zr_labels_list(&model.labels, names, sizeof names);
+    snprintf(out, size, ", %d labels: %s", model.labels.count, names);
+}
+
 // Adds "gpt2: 4 layers, width 128" from config.json; nothing if that is of another form.
 static void describe_model(const zr_source *source, json_t *report)
 {
@@ -87,11 +99,13 @@ static void describe_model(const zr_source *source, json_t *report)
                  *width = json_object_get(config, "n_embd");
     layers = layers ? layers : json_object_get(config, "num_hidden_layers");
     width = width ? width : json_object_get(config, "hidden_size");
+    char labels[1200];
+    describe_labels(config, source->path, labels, sizeof labels);
     if (type)
         json_object_set_new(report, "model",
-                            json_sprintf("%s of %lld layers, width %lld", type,
+                            json_sprintf("%s of %lld layers, width %lld%s", type,
                                          (long long)json_integer_value(layers),
-                                         (long long)json_integer_value(width)));
+                                         (long long)json_integer_value(width), labels));
     zr_free(directory);
     json_decref(config);
 }

@@ -133,6 +133,9 @@ const zr_key zr_keys_batch[] = {
         .help = "the loss of preferences that is trained in place of the language loss "
                 "(--preference): text, \"dpo,beta=0.1\", or an object with the same settings and "
                 "the name as \"loss\"; null: none"),
+    KEY(ENUM, "libzero.task", "null", .nullable = true, .choices = "classify",
+        .help = "what is trained (--task): classify, the label of each text by a head of labels; "
+                "null: what the model's config.json says, else to continue texts"),
     KEY(STRING, "libzero.reference", "null", .nullable = true,
         .help = "the file of the reference's log-probabilities that dpo and kto compare with "
                 "(--reference); null: next to the first data file"),

@@ -135,11 +135,12 @@ static zero_status open_part(zr_corpus *corpus, const file *files, int count, in
 {
     zr_part *part;
     ZERO_TRY(add_part(corpus, files->kind, files->stream, files->path, &part, error));
-    if (corpus->options.preferences && files->kind != ZR_DATA_JSONL)
+    if ((corpus->options.preferences || corpus->options.classifies) && files->kind != ZR_DATA_JSONL)
         return zr_fail(error, ZERO_ERR_DATA,
-                       "\"%s\" is %s, and preferences are records, of JSON or Parquet (jsonl:PATH "
+                       "\"%s\" is %s, and %s are records, of JSON or Parquet (jsonl:PATH "
                        "is read as those under any name)",
-                       files->path, files->kind == ZR_DATA_TEXT ? "text" : "a file of tokens");
+                       files->path, files->kind == ZR_DATA_TEXT ? "text" : "a file of tokens",
+                       corpus->options.classifies ? "texts with labels" : "preferences");
     *used = files->kind == ZR_DATA_TEXT ? count_joined_texts(files, count) : 1;
     return files->kind == ZR_DATA_TOKENS ? open_tokens(part, files, error)
                                          : add_files(corpus, part, files, *used, error);
@@ -194,10 +195,15 @@ static zero_status parse_map(const zr_corpus_options *options, zr_record_map *ou
                              zero_error *error)
 {
     ZERO_TRY(zr_record_map_parse(options->field, out, error));
-    if (!out->preferring || options->preferences)
+    if (options->classifies && !zr_record_map_labels(out))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "--map %s: --task classify reads text=FIELD and label=FIELD alone",
+                       options->field);
+    if (!out->preferring || options->preferences || options->classifies)
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_USAGE,
-                   "--map %s: it names answers to compare, which only --preference reads",
+                   "--map %s: it names answers to compare, or labels, which only --preference and "
+                   "--task classify read",
                    options->field);
 }
 
@@ -287,6 +293,14 @@ int64_t zr_corpus_plain(const zr_corpus *corpus)
     for (int i = 0; i < corpus->part_count; i++)
         plain += corpus->parts[i].facts.plain;
     return plain;
+}
+
+int64_t zr_corpus_shortened(const zr_corpus *corpus)
+{
+    int64_t shortened = 0;
+    for (int i = 0; i < corpus->part_count; i++)
+        shortened += corpus->parts[i].facts.shortened;
+    return shortened;
 }
 
 void zr_corpus_beat(const zr_corpus *corpus, const char *name, size_t done, size_t total)

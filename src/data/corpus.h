@@ -34,6 +34,8 @@ typedef struct zr_corpus_options {
     // Records are read for their answers, and text and tokens are refused.
     zr_preferences preferences;
     bool prompt_loss; // prompts of chosen answers are targets, too
+    // Records are texts with labels (record_label.c), and text and tokens are refused.
+    bool classifies;
     zr_watch watch;
     // Another rank of this machine looks into compressed files and reports what is wrong; this one
     // unpacks them only when it needs their text.
@@ -48,6 +50,9 @@ void zr_corpus_close(zr_corpus *corpus); // NULL is allowed
 
 // Makes the tokenizer "chars" of all texts and records.
 zero_status zr_corpus_characters(const zr_corpus *corpus, zr_tokenizer **out, zero_error *error);
+
+// Adds the labels of all records, of a corpus that classifies, to *out, which is sorted.
+zero_status zr_corpus_labels(zr_corpus *corpus, zr_labels *out, zero_error *error);
 
 // Returns whether any text has to be turned into tokens; false if all files are token files.
 bool zr_corpus_has_text(const zr_corpus *corpus);
@@ -80,8 +85,9 @@ typedef struct zr_reading {
     // Size of the model's vocabulary: larger ids in token files are refused, with file and
     // position.
     int64_t vocabulary;
-    int64_t seq; // T
-    int threads; // threads that encode text; 0 means 1
+    int64_t seq;             // T
+    int threads;             // threads that encode text; 0 means 1
+    const zr_labels *labels; // of the model, if the corpus classifies; another one is refused
     zr_pack pack;
     // The share of token files that this caller checks; the ranks of a job together check
     // everything.
@@ -117,6 +123,8 @@ int64_t zr_corpus_bytes(const zr_corpus *corpus); // bytes of all files
 int64_t zr_corpus_empty(const zr_corpus *corpus);
 // Returns how many turns were written as text because there is no chat template; as above.
 int64_t zr_corpus_plain(const zr_corpus *corpus);
+// Returns how many texts with labels lost their ends, because a window has no room for them.
+int64_t zr_corpus_shortened(const zr_corpus *corpus);
 const char *zr_corpus_name(const zr_corpus *corpus); // name of the first file
 
 #endif

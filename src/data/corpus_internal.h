@@ -12,6 +12,7 @@
 // targets.
 typedef struct zr_part_facts {
     int64_t empty, plain; // records without text, and turns written without a chat template
+    int64_t shortened;    // texts with labels that are longer than a window
     int64_t count, split; // number of tokens; where the held-out part begins
     int64_t masked[2];    // tokens that are no targets, before the split and from there on
     int64_t spilled_at;   // byte of the spill at which its ids begin
@@ -76,6 +77,17 @@ static inline int64_t zr_kept_bytes(const zr_reading *reading)
     return reading->kept_bytes ? reading->kept_bytes : ZR_SPILL_BEYOND;
 }
 
+// Calls `use` for every record of a part that has text; its number also counts records without
+// text. `before` bytes of `total` were read before.
+typedef zero_status (*zr_use_record)(void *user, zr_text_record *record, int64_t number,
+                                     zero_error *error);
+zero_status zr_part_each_record(const zr_corpus *corpus, zr_part *part, size_t before, size_t total,
+                                zr_use_record use, void *user, zero_error *error);
+// corpus_labels.c. Appends the tokens of a text, none of them a target, and its label as the target
+// of the last. *shortened: a window of `seq` tokens has no room for all of them.
+zero_status zr_labelled_encode(zr_encoding *encoding, const zr_text_record *record,
+                               const zr_labels *labels, int64_t seq, bool *shortened,
+                               zero_error *error);
 // corpus_spill.c. Creates the corpus's spill.
 zero_status zr_corpus_spill(zr_corpus *corpus, zero_error *error);
 // Reads all parts, together with the other ranks of the machine if reading->sharing says so.

@@ -20,6 +20,7 @@ static zero_status open_part_records(const zr_corpus *corpus, const zr_part *par
     out->map = corpus->options.field ? &corpus->map : NULL;
     out->chat = corpus->options.chat;
     out->preferences = corpus->options.preferences;
+    out->classifies = corpus->options.classifies;
     return ZERO_OK;
 }
 
@@ -35,6 +36,8 @@ typedef struct reader {
     // the spill, before those of `encoding`; how many of `encoding` have been looked at.
     int64_t most, spilled, seen;
     int64_t documents;
+    const zr_labels *labels; // of texts with labels, in windows of `seq` tokens
+    int64_t seq;
     size_t before, total; // bytes read before the pool's current text; bytes of everything
     // The mapping of the pool's current text, and up to where its pages have been released.
     const zr_mapped_file *text;
@@ -70,14 +73,19 @@ static zero_status spill_ids(reader *r, zero_error *error)
     return ZERO_OK;
 }
 
+static zero_status no_room(const reader *r, zero_error *error)
+{
+    return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for more than %lld tokens", r->part->name,
+                   (long long)tokens_so_far(r));
+}
+
 static zero_status take_ids(void *user, const int32_t *ids, int64_t count, zero_error *error)
 {
     reader *r = user;
     if (r->take)
         return r->take(r->user, ids, count, error);
     if (!zr_ids_reserve(&r->encoding.ids, count))
-        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for more than %lld tokens",
-                       r->part->name, (long long)tokens_so_far(r));
+        return no_room(r, error);
     memcpy(r->encoding.ids.at + r->encoding.ids.count, ids, (size_t)count * sizeof *ids);
     r->encoding.ids.count += count;
     r->seen = r->encoding.ids.count;
@@ -218,12 +226,8 @@ static zero_status refuse_untrained(const reader *r, zero_error *error)
                          r->part->name);
 }
 
-typedef zero_status (*use_record)(void *user, zr_text_record *record, int64_t number,
-                                  zero_error *error);
-
-// Calls `use` for every record with text; its number also counts records without text.
-static zero_status each_record(const zr_corpus *corpus, zr_part *part, size_t before, size_t total,
-                               use_record use, void *user, zero_error *error)
+zero_status zr_part_each_record(const zr_corpus *corpus, zr_part *part, size_t before, size_t total,
+                                zr_use_record use, void *user, zero_error *error)
 {
     zr_records records;
     ZERO_TRY(open_part_records(corpus, part, &records, error));
@@ -272,6 +276,17 @@ static zero_status encode_document(reader *r, const zr_text_record *record,
     return end_document(r, record->ends && !ended, true, record->name, error);
 }
 
+// Encodes a text with its label.
+static zero_status encode_labelled(reader *r, const zr_text_record *record, zero_error *error)
+{
+    const int64_t begins = tokens_so_far(r);
+    bool shortened;
+    zr_buffer_append(&r->part->records_at, &begins, sizeof begins);
+    ZERO_TRY(zr_labelled_encode(&r->encoding, record, r->labels, r->seq, &shortened, error));
+    r->part->facts.shortened += shortened;
+    return end_document(r, false, true, record->name, error);
+}
+
 static zero_status encode_record(void *user, zr_text_record *record, int64_t number,
                                  zero_error *error)
 {
@@ -279,6 +294,8 @@ static zero_status encode_record(void *user, zr_text_record *record, int64_t num
     reader *r = s->r;
     if (number >= s->kept && r->part->facts.split < 0)
         r->part->facts.split = tokens_so_far(r);
+    if (r->labels)
+        return encode_labelled(r, record, error);
     ZERO_TRY(encode_document(r, record, &record->document,
                              !r->corpus->options.preferences ? ZR_ANSWER_NONE
                              : record->unwanted              ? ZR_ANSWER_REJECTED
@@ -296,7 +313,8 @@ static zero_status read_records(reader *r, bool holds, zero_error *error)
         ZERO_TRY(count_records(r, &count, error));
     splitting s = {.r = r, .kept = holds ? count - count / 10 : INT64_MAX};
     r->part->facts.split = -1;
-    ZERO_TRY(each_record(r->corpus, r->part, r->before, r->total, encode_record, &s, error));
+    ZERO_TRY(
+        zr_part_each_record(r->corpus, r->part, r->before, r->total, encode_record, &s, error));
     if (r->part->records_at.failed)
         return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for the list of its records",
                        r->part->name);
@@ -369,6 +387,8 @@ zero_status zr_part_read(zr_corpus *corpus, zr_part *part, const zr_reading *rea
                 .part = part,
                 .mode = ZR_ENCODE_TEXT,
                 .most = zr_kept_bytes(reading) / (int64_t)sizeof(int32_t),
+                .labels = reading->labels,
+                .seq = reading->seq,
                 .total = (size_t)part->bytes};
     part->facts = (zr_part_facts){0};
     if (part->kind == ZR_DATA_TOKENS)
@@ -439,7 +459,7 @@ zero_status zr_part_records_each(const zr_corpus *corpus, zr_part *part, size_t 
                                  size_t total, zr_take_text take, void *user, zero_error *error)
 {
     taking t = {.take = take, .user = user};
-    return each_record(corpus, part, before, total, pass_record_text, &t, error);
+    return zr_part_each_record(corpus, part, before, total, pass_record_text, &t, error);
 }
 
 static zero_status take_files(const zr_corpus *corpus, const zr_part *part, size_t before,

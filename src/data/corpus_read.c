@@ -49,7 +49,7 @@ static int64_t masked_of(const zr_part *part, which what)
 // Returns whether a stream is packed.
 static bool wants_packing(const zr_corpus *corpus, int number, zr_pack pack)
 {
-    bool masked = pack == ZR_PACK_ALL || corpus->options.preferences;
+    bool masked = pack == ZR_PACK_ALL || corpus->options.preferences || corpus->options.classifies;
     for (int i = 0; i < corpus->part_count && pack == ZR_PACK_MASKED && !masked; i++)
         masked = corpus->parts[i].stream == number && masked_of(&corpus->parts[i], ALL) > 0;
     return masked;

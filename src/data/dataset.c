@@ -366,6 +366,30 @@ int64_t zr_dataset_window_rows(const zr_dataset *dataset, zr_token_window window
     return rows;
 }
 
+int64_t zr_dataset_examples(const zr_dataset *dataset)
+{
+    int64_t count = 0;
+    for (int s = 0; s < dataset->stream_count; s++)
+        count += dataset->streams[s].example_count;
+    return count;
+}
+
+int64_t zr_dataset_example_of(const zr_dataset *dataset, int64_t eval_window, int64_t row)
+{
+    const zr_token_window window = zr_dataset_eval_window(dataset, eval_window);
+    const zr_stream *stream = &dataset->streams[window.stream];
+    const zr_packing *packing = &stream->packing;
+    int64_t before = 0;
+    for (int s = 0; s < window.stream; s++)
+        before += dataset->streams[s].example_count;
+    for (int64_t i = packing->begins[window.first]; i < packing->begins[window.first + 1]; i++) {
+        row -= zr_example_rows(&stream->examples[packing->numbers[i]], dataset->seq);
+        if (row < 0)
+            return before + packing->numbers[i];
+    }
+    return -1;
+}
+
 void zr_dataset_train_batch(const zr_dataset *dataset, int64_t first_sample, int64_t batch,
                             zr_rows out)
 {

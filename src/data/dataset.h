@@ -106,10 +106,16 @@ typedef struct zr_rows { // of a micro-batch, each (batch, T)
     int32_t *roles; // of preferences: <zero/preference.h>; NULL: not wanted, as the next
     float *reference;
     float *losses; // where the last unit writes the losses of rows; NULL: nowhere
+    float *scores; // of labels: where it writes the logits of rows (rows, labels); NULL: nowhere
+    int64_t labels;
 } zr_rows;
 // Returns the rows of a window that a stream or examples fill.
 int64_t zr_dataset_window_rows(const zr_dataset *dataset, zr_token_window window);
-zr_rows zr_rows_from(zr_rows rows, int64_t row); // those from row `row` of all on
+// Returns the number, among the examples of all streams in their order, of the one that has a row
+// of a packed window of an evaluation; -1: none.
+int64_t zr_dataset_example_of(const zr_dataset *dataset, int64_t eval_window, int64_t row);
+int64_t zr_dataset_examples(const zr_dataset *dataset); // of all streams
+zr_rows zr_rows_from(zr_rows rows, int64_t row);        // those from row `row` of all on
 void zr_dataset_train_batch(const zr_dataset *dataset, int64_t first_sample, int64_t batch,
                             zr_rows out);
 void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int64_t batch,

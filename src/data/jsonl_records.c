@@ -72,13 +72,17 @@ static zero_status read_object(zr_records *r, const json_t *object, zr_text_reco
 {
     const zr_record_reading reading = {
         .map = r->map, .chat = r->chat, .name = out->name, .preferences = r->preferences};
-    zr_record_made made;
+    zr_record_made made = {.ends = false};
     if (!json_is_object(object))
         return zr_fail(error, ZERO_ERR_DATA, "%s: the record is %s, where an object is needed",
                        out->name, zr_record_type_name(object));
-    ZERO_TRY(r->preferences ? zr_record_preference(&reading, object, &out->document, &out->rejected,
-                                                   &made, error)
-                            : zr_record_document(&reading, object, &out->document, &made, error));
+    if (r->classifies)
+        ZERO_TRY(zr_record_classified(&reading, object, &out->document, &out->label, error));
+    else if (r->preferences)
+        ZERO_TRY(
+            zr_record_preference(&reading, object, &out->document, &out->rejected, &made, error));
+    else
+        ZERO_TRY(zr_record_document(&reading, object, &out->document, &made, error));
     out->ends = made.ends;
     out->pair = made.pair;
     out->unwanted = made.unwanted;

@@ -31,6 +31,7 @@ typedef struct zr_records {
     const zr_record_map *map; // names of fields; NULL for those that keys have
     const zr_chat *chat;      // format of messages
     zr_preferences preferences;
+    bool classifies; // they are texts and labels
 } zr_records;
 
 typedef struct zr_text_record {
@@ -40,6 +41,7 @@ typedef struct zr_text_record {
     // Of preferences: the rejected answer of a pair, with its prompt; an answer that is not wanted.
     zr_document rejected;
     bool pair, unwanted;
+    zr_record_label label; // of a classification
 } zr_text_record;
 
 // Returns the records of a text, from the first on.

@@ -2,6 +2,7 @@
 #ifndef ZR_DATA_RECORD_DOCUMENT_H
 #define ZR_DATA_RECORD_DOCUMENT_H
 
+#include "base/labels.h"
 #include "chat/chat.h"
 #include "data/record_shape.h"
 
@@ -38,6 +39,16 @@ zero_status zr_record_document(const zr_record_reading *reading, const json_t *r
 zero_status zr_record_preference(const zr_record_reading *reading, const json_t *record,
                                  zr_document *out, zr_document *rejected, zr_record_made *made,
                                  zero_error *error);
+
+typedef struct zr_record_label {
+    char text[ZR_LABEL_BYTES];
+    bool whole_number; // of JSON
+} zr_record_label;
+
+// From record_label.c. Appends the text of a record {"text": ..., "label": ...} to `out`, all of it
+// no target, and reads its label. Fails with ZERO_ERR_DATA for other records.
+zero_status zr_record_classified(const zr_record_reading *reading, const json_t *record,
+                                 zr_document *out, zr_record_label *label, zero_error *error);
 
 // Appends the names of a record's fields that are not null: "a", "b" and "c".
 void zr_record_list_fields(const json_t *record, zr_buffer *out);

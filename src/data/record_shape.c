@@ -208,6 +208,12 @@ zero_status zr_record_map_parse(const char *written, zr_record_map *out, zero_er
     return ZERO_OK;
 }
 
+bool zr_record_map_labels(const zr_record_map *map)
+{
+    return map->shape->kind == ZR_RECORD_TEXT && map->count == 1 + !map->named &&
+           (map->named || is_mapped(map, ZR_RECORD_LABEL));
+}
+
 void zr_record_map_free(zr_record_map *map)
 {
     zr_free(map->text);

@@ -45,6 +45,8 @@ typedef struct zr_record_map {
 
 // Parses the name of a field, or KEY=FIELD,KEY=FIELD,... ZERO_ERR_USAGE if the keys make no shape.
 zero_status zr_record_map_parse(const char *written, zr_record_map *out, zero_error *error);
+// Returns whether the map names a text, and at most its label.
+bool zr_record_map_labels(const zr_record_map *map);
 void zr_record_map_free(zr_record_map *map); // A zeroed map is allowed.
 
 // Finds the shape of a record: that of the map, or the first in the order of the table whose keys

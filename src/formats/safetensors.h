@@ -31,8 +31,8 @@ typedef struct zr_st_set { // the tensors of one file, or of all shards that an 
 // DIR/adapter_model.safetensors; or a single file if the path ends in .safetensors.
 zero_status zr_st_open(const char *path, zr_st_set *out, zero_error *error);
 void zr_st_close(zr_st_set *set);
-// Removes `prefix` from the names of all tensors. ZERO_ERR_DATA for one that does not begin with
-// it.
+// Removes `prefix` from the names of all tensors, or peft's own part of it from that of a head of
+// labels. ZERO_ERR_DATA for a tensor whose name does not begin with it.
 zero_status zr_st_strip_prefix(zr_st_set *set, const char *prefix, zero_error *error);
 // Finds a tensor by its name, which may have the prefix "transformer." in the file, or another name
 // that transformers has given it since. NULL if there is no such tensor.

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "formats/safetensors.h"
+#include "model/lora_peft.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -244,9 +245,10 @@ zero_status zr_st_open(const char *path, zr_st_set *out, zero_error *error)
 
 zero_status zr_st_strip_prefix(zr_st_set *set, const char *prefix, zero_error *error)
 {
-    size_t length = strlen(prefix);
     for (int i = 0; i < set->tensor_count; i++) {
         char *name = set->tensors[i].name;
+        bool score = !strcmp(name, ZR_ADAPTER_SCORE);
+        size_t length = score ? strlen(ZR_ADAPTER_PREFIX) : strlen(prefix);
         if (strncmp(name, prefix, length) != 0)
             return zr_fail(error, ZERO_ERR_DATA,
                            "\"%s\": the tensor \"%s\" does not begin with \"%s\", as those of an "
@@ -254,7 +256,7 @@ zero_status zr_st_strip_prefix(zr_st_set *set, const char *prefix, zero_error *e
                            set->paths[set->tensors[i].file], name, prefix);
         memmove(name, name + length, strlen(name + length) + 1);
     }
-    return ZERO_OK;
+    return sort_tensors(set, error);
 }
 
 static int by_prefixed_name(const void *key, const void *element)

@@ -213,8 +213,11 @@ static zero_status prefix_names(exporting *e, zero_error *error)
 {
     const char *prefix = e->export->prefix;
     for (int t = 0; t < e->weights->tensor_count && prefix; t++) {
-        char *name = e->names[t] ? zr_sprintf(error, "%s%s", prefix, e->names[t]) : NULL;
-        if (e->names[t] && !name)
+        if (!e->names[t])
+            continue;
+        char *name = zr_sprintf(error, "%.*s%s", zr_tensor_prefix_bytes(e->names[t], prefix),
+                                prefix, e->names[t]);
+        if (!name)
             return ZERO_ERR_MEMORY;
         zr_free(e->names[t]);
         e->names[t] = name;

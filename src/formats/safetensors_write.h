@@ -33,7 +33,7 @@ zero_status zr_export_weights(zr_source *source, zr_export *export, zero_error *
 typedef enum zr_naming { ZR_NAMES_OURS, ZR_NAMES_HUGGING_FACE } zr_naming;
 
 // *out (zr_tensor_names_free) is (tensor_count) new strings; NULL for a tensor that is not written
-// (GPT-2's mask buffers).
+// (GPT-2's mask buffers, a head of tokens where an adapter has one of labels).
 zero_status zr_tensor_names(const zr_source *source, const zr_source_vector *vector,
                             zr_naming naming, char ***out, zero_error *error);
 // Returns whether the name is that of a buffer that older exports of transformers contain and its
@@ -41,5 +41,9 @@ zero_status zr_tensor_names(const zr_source *source, const zr_source_vector *vec
 // tables of them. transformers ignores the first two, vLLM the tables as well.
 bool zr_tensor_is_buffer(const char *name);
 void zr_tensor_names_free(char **names, int count); // NULL is allowed
+
+// Returns how many bytes of a file's prefix, "base_model.model.transformer.", stand before a name:
+// all of them, or those that are peft's before the head of labels, which is next to the model.
+int zr_tensor_prefix_bytes(const char *name, const char *prefix);
 
 #endif

@@ -2,6 +2,7 @@
 // alignment, then names.
 #include "base/json_writer.h"
 #include "formats/safetensors.h"
+#include "formats/safetensors_write.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,8 @@
 typedef struct placed { // an entry in the order of the file
     const zr_st_entry *entry;
     const zr_st_dtype *dtype;
-    int index; // in the given order
+    char *name; // in the file
+    int index;  // in the given order
 } placed;
 
 static int by_dtype_then_name(const void *a, const void *b)
@@ -17,16 +19,12 @@ static int by_dtype_then_name(const void *a, const void *b)
     const placed *x = a, *y = b;
     if (x->dtype != y->dtype)
         return x->dtype > y->dtype ? -1 : 1;
-    return strcmp(x->entry->name, y->entry->name);
+    return strcmp(x->name, y->name);
 }
 
-static void write_header_entry(const placed *place, const char *prefix, int64_t begin, int64_t end,
-                               zr_buffer *name, zr_json_writer *w)
+static void write_header_entry(const placed *place, int64_t begin, int64_t end, zr_json_writer *w)
 {
-    name->length = 0;
-    zr_buffer_printf(name, "%s%s", prefix, place->entry->name);
-    w->out->failed |= name->failed;
-    zr_json_begin_object(w, name->data);
+    zr_json_begin_object(w, place->name);
     zr_json_text(w, "dtype", place->dtype->name);
     zr_json_integers(w, "shape", place->entry->shape, place->entry->dims);
     zr_json_integers(w, "data_offsets", (const int64_t[]){begin, end}, 2);
@@ -35,10 +33,9 @@ static void write_header_entry(const placed *place, const char *prefix, int64_t 
 
 // Writes the JSON after 8 bytes that are kept for its length. out->begin counts from the header's
 // end until the caller moves it.
-static zero_status write_header_json(const placed *order, int count, const char *prefix,
-                                     zr_st_layout *out, zero_error *error)
+static zero_status write_header_json(const placed *order, int count, zr_st_layout *out,
+                                     zero_error *error)
 {
-    zr_buffer name = {0};
     zr_json_writer w = zr_json_writer_on(&out->header, ZR_JSON_COMPACT);
     zero_status status = ZERO_OK;
     zr_buffer_append(&out->header, "\0\0\0\0\0\0\0", 8);
@@ -54,7 +51,7 @@ static zero_status write_header_json(const placed *order, int count, const char 
             status = zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" is too large to be written",
                              entry->name);
         else
-            write_header_entry(&order[i], prefix, begin, out->total, &name, &w);
+            write_header_entry(&order[i], begin, out->total, &w);
         out->begin[order[i].index] = begin;
     }
     zr_json_end(&w);
@@ -62,7 +59,6 @@ static zero_status write_header_json(const placed *order, int count, const char 
         zr_buffer_append(&out->header, " ", 1);
     if (status == ZERO_OK && out->header.failed)
         status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the header of %d tensors", count);
-    zr_buffer_free(&name);
     return status;
 }
 
@@ -81,6 +77,24 @@ static zero_status finish_header(int count, zr_st_layout *out, zero_error *error
     return ZERO_OK;
 }
 
+static zero_status place_entries(const zr_st_entry *entries, int count, const char *prefix,
+                                 placed *order, zero_error *error)
+{
+    for (int i = 0; i < count; i++) {
+        const zr_st_entry *entry = &entries[i];
+        order[i] = (placed){
+            .entry = entry,
+            .dtype = entry->stored ? zr_st_dtype_find(entry->stored) : zr_st_dtype_of(entry->dtype),
+            .name = zr_sprintf(error, "%.*s%s", zr_tensor_prefix_bytes(entry->name, prefix), prefix,
+                               entry->name),
+            .index = i};
+        if (!order[i].name)
+            return ZERO_ERR_MEMORY;
+    }
+    qsort(order, (size_t)count, sizeof *order, by_dtype_then_name);
+    return ZERO_OK;
+}
+
 zero_status zr_st_layout_create(const zr_st_entry *entries, int count, const char *prefix,
                                 zr_st_layout *out, zero_error *error)
 {
@@ -88,17 +102,15 @@ zero_status zr_st_layout_create(const zr_st_entry *entries, int count, const cha
     placed *order = zr_alloc((size_t)count * sizeof *order, error);
     if (!order)
         return ZERO_ERR_MEMORY;
-    for (int i = 0; i < count; i++)
-        order[i] = (placed){.entry = &entries[i],
-                            .dtype = entries[i].stored ? zr_st_dtype_find(entries[i].stored)
-                                                       : zr_st_dtype_of(entries[i].dtype),
-                            .index = i};
-    qsort(order, (size_t)count, sizeof *order, by_dtype_then_name);
     out->begin = zr_alloc((size_t)count * sizeof *out->begin, error);
     zero_status status =
-        out->begin ? write_header_json(order, count, prefix, out, error) : ZERO_ERR_MEMORY;
+        out->begin ? place_entries(entries, count, prefix, order, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK)
+        status = write_header_json(order, count, out, error);
     if (status == ZERO_OK)
         status = finish_header(count, out, error);
+    for (int i = 0; i < count; i++)
+        zr_free(order[i].name);
     zr_free(order);
     if (status != ZERO_OK)
         zr_st_layout_free(out);

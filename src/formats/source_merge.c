@@ -15,6 +15,8 @@ enum { WIDEST = 8 };             // bytes of an element
 typedef struct merged {
     int a, b;           // -1: the tensor is read as it is
     int magnitude;      // -1: the adapter has none
+    int instead;        // the adapter's tensor that takes its place; -1: none
+    bool left_out;      // it is the head of tokens of a model that gets one of labels
     const char *stored; // dtype in the model's file
     zero_dtype as;      // in which it is read
 } merged;
@@ -24,7 +26,8 @@ struct zr_merge {
     const zr_architecture *of;
     zr_lora lora;
     bool outputs_first;
-    merged *tensors; // (tensor_count) of the model's weights
+    int64_t width, labels; // labels: 0 if the model continues texts
+    merged *tensors;       // (tensor_count) of the model's weights
     // The product that is added to tensor `current` (-1: none yet), as left (rows of the weight,
     // rank), which has the factor s in it, and right (rank, columns).
     int current;
@@ -119,8 +122,12 @@ static zero_status find_magnitude(const struct zr_merge *m, const zr_source_tens
 static zero_status find_halves(struct zr_merge *m, const zr_source_tensor *whole, merged *out,
                                zero_error *error)
 {
-    *out = (merged){find_half(m, whole->name, ZR_LORA_A), find_half(m, whole->name, ZR_LORA_B), -1,
-                    whole->dtype, ZERO_F32};
+    *out = (merged){.a = find_half(m, whole->name, ZR_LORA_A),
+                    .b = find_half(m, whole->name, ZR_LORA_B),
+                    .magnitude = -1,
+                    .instead = -1,
+                    .stored = whole->dtype,
+                    .as = ZERO_F32};
     if (out->a < 0 && out->b < 0)
         return ZERO_OK;
     if (out->a < 0 || out->b < 0)
@@ -136,13 +143,71 @@ static zero_status find_halves(struct zr_merge *m, const zr_source_tensor *whole
     return find_magnitude(m, whole, out, error);
 }
 
+static zero_status find_score(const struct zr_merge *m, int *out, zero_error *error)
+{
+    const zr_source_vector *adapter = &m->adapter.vectors[0];
+    *out = 0;
+    while (*out < adapter->tensor_count &&
+           strcmp(adapter->tensors[*out].name, ZR_ADAPTER_SCORE) != 0)
+        ++*out;
+    const zr_source_tensor *found = *out < adapter->tensor_count ? &adapter->tensors[*out] : NULL;
+    if (found && found->dims == 2 && found->shape[0] == m->labels && found->shape[1] == m->width &&
+        zr_source_is_real(found->dtype))
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_DATA,
+                   "\"%s\": the tensor \"" ZR_ADAPTER_SCORE
+                   "\" is %s: the head of %lld labels would be %lld x %lld real numbers",
+                   m->adapter.path, found ? "something else" : "missing", (long long)m->labels,
+                   (long long)m->labels, (long long)m->width);
+}
+
+// Returns the place of the model's head of labels, which is made if there is none; -1: no memory.
+static int make_place(struct zr_merge *m, zr_source_vector *whole, zero_error *error)
+{
+    int t = 0;
+    while (t < whole->tensor_count && strcmp(whole->tensors[t].name, ZR_SCORE_WEIGHT) != 0)
+        t++;
+    if (t < whole->tensor_count)
+        return t;
+    zr_source_tensor *grown =
+        zr_realloc(whole->tensors, ((size_t)t + 1) * sizeof *whole->tensors, error);
+    if (!grown)
+        return -1;
+    whole->tensors = grown;
+    grown[whole->tensor_count++] = (zr_source_tensor){.name = NULL};
+    m->tensors[t] = (merged){.a = -1, .b = -1, .magnitude = -1};
+    return t;
+}
+
+// Lets the adapter's head of labels take the place of the model's, and leaves out the head of
+// tokens.
+static zero_status place_score(struct zr_merge *m, zr_source_vector *whole, zero_error *error)
+{
+    int score;
+    ZERO_TRY(find_score(m, &score, error));
+    for (int t = 0; t < whole->tensor_count; t++) {
+        const char *name = skip_prefix(m->of, whole->tensors[t].name);
+        m->tensors[t].left_out =
+            !strcmp(name, "lm_head.weight") || !strcmp(name, m->of->tensors.head);
+    }
+    int place = make_place(m, whole, error);
+    if (place < 0)
+        return ZERO_ERR_MEMORY;
+    const zr_source_tensor *found = &m->adapter.vectors[0].tensors[score];
+    m->tensors[place].instead = score;
+    zr_free(whole->tensors[place].name);
+    return zr_source_set(&whole->tensors[place], ZR_SCORE_WEIGHT, found->dtype, found->dims,
+                         found->shape, error);
+}
+
 static zero_status check_all_used(const struct zr_merge *m, int count, zero_error *error)
 {
     const zr_source_vector *halves = &m->adapter.vectors[0];
     for (int h = 0; h < halves->tensor_count; h++) {
         bool used = false;
         for (int t = 0; t < count && !used; t++)
-            used = m->tensors[t].a == h || m->tensors[t].b == h || m->tensors[t].magnitude == h;
+            used = m->tensors[t].a == h || m->tensors[t].b == h || m->tensors[t].magnitude == h ||
+                   m->tensors[t].instead == h;
         if (!used)
             return zr_fail(error, ZERO_ERR_DATA,
                            "\"%s\": the tensor \"%s\" belongs to no weight of the model",
@@ -172,6 +237,7 @@ static zero_status prepare_merge(struct zr_merge *m, zr_source *source, const ch
 {
     zr_source_vector *whole = &source->vectors[0];
     ZERO_TRY(zr_source_open(weights, &m->adapter, error));
+    // One more than the model has: a head of labels.
     m->tensors = zr_alloc(((size_t)whole->tensor_count + 1) * sizeof *m->tensors, error);
     m->in = zr_alloc((size_t)(BLOCK * WIDEST), error);
     m->wide = zr_alloc((size_t)BLOCK * sizeof *m->wide, error);
@@ -180,6 +246,8 @@ static zero_status prepare_merge(struct zr_merge *m, zr_source *source, const ch
         return ZERO_ERR_MEMORY;
     for (int t = 0; t < whole->tensor_count; t++)
         ZERO_TRY(find_halves(m, &whole->tensors[t], &m->tensors[t], error));
+    if (m->labels)
+        ZERO_TRY(place_score(m, whole, error));
     ZERO_TRY(check_all_used(m, whole->tensor_count, error));
     for (int t = 0; t < whole->tensor_count; t++)
         choose_read_dtype(&m->tensors[t], widens, &whole->tensors[t]);
@@ -196,12 +264,19 @@ zero_status zr_source_merge(zr_source *source, const char *weights, const zr_lm_
     m->of = zr_architecture_of(config);
     m->lora = config->lora;
     m->outputs_first = zr_lm_shape_of(config).outputs_first;
+    m->width = zr_lm_shape_of(config).width;
+    m->labels = config->labels.count;
     zero_status status = prepare_merge(m, source, weights, widens, error);
     if (status == ZERO_OK)
         source->merge = m;
     else
         zr_merge_free(m);
     return status;
+}
+
+bool zr_merge_leaves_out(const zr_source *source, int tensor)
+{
+    return source->merge && source->merge->tensors[tensor].left_out;
 }
 
 // ---- reading
@@ -341,6 +416,8 @@ zero_status zr_merge_read(zr_source *source, int tensor, int64_t first, int64_t 
     struct zr_merge *m = source->merge;
     const zr_source_tensor *whole = &source->vectors[0].tensors[tensor];
     int64_t width = width_of(whole->dtype);
+    if (m->tensors[tensor].instead >= 0)
+        return zr_source_read(&m->adapter, 0, m->tensors[tensor].instead, first, bytes, out, error);
     if (m->tensors[tensor].a < 0)
         return source->ops->read(source, 0, tensor, first, bytes, out, error);
     ZERO_TRY(prepare_tensor(source, tensor, error));

@@ -3,7 +3,8 @@
 //   W' = W + s B A          A (rank, in), B (out, rank), s: zr_lora_scale
 //
 // so that everything that takes a source also takes a model with its adapter. It needs memory for
-// one A and one B, and for a block of numbers.
+// one A and one B, and for a block of numbers. An adapter's head of labels takes the place of the
+// model's, or of its head of tokens.
 #ifndef ZR_FORMATS_SOURCE_MERGE_H
 #define ZR_FORMATS_SOURCE_MERGE_H
 
@@ -17,6 +18,10 @@
 // zr_source_close also closes the adapter.
 zero_status zr_source_merge(zr_source *source, const char *weights, const zr_lm_config *config,
                             bool widens, zero_error *error);
+
+// For tensor_names.c: returns whether a tensor of the weights is left out, because the adapter has
+// a head of labels instead.
+bool zr_merge_leaves_out(const zr_source *source, int tensor);
 
 // For source.c.
 zero_status zr_merge_read(zr_source *source, int tensor, int64_t first, int64_t bytes, void *out,

@@ -1,4 +1,7 @@
 #include "formats/safetensors_write.h"
+#include "base/labels.h"
+#include "formats/source_merge.h"
+#include "model/lora_peft.h"
 
 #include <string.h>
 
@@ -48,6 +51,18 @@ bool zr_tensor_is_buffer(const char *name)
     return is_mask(name);
 }
 
+static bool is_left_out(const zr_source *source, const zr_source_vector *vector, int tensor,
+                        const char *name)
+{
+    return is_mask(name) || (vector == &source->vectors[0] && zr_merge_leaves_out(source, tensor));
+}
+
+// The heads stand next to the model whose names have the prefix.
+static bool is_head(const char *name)
+{
+    return name_starts_with(name, "lm_head.") || !strcmp(name, ZR_SCORE_WEIGHT);
+}
+
 zero_status zr_tensor_names(const zr_source *source, const zr_source_vector *vector,
                             zr_naming naming, char ***out, zero_error *error)
 {
@@ -60,18 +75,24 @@ zero_status zr_tensor_names(const zr_source *source, const zr_source_vector *vec
         return ZERO_ERR_MEMORY;
     for (int t = 0; t < vector->tensor_count; t++) {
         const char *name = vector->tensors[t].name + skip;
-        if (is_mask(name))
+        if (is_left_out(source, vector, t, name))
             continue;
         if (naming == ZR_NAMES_OURS && name_starts_with(name, GPT2))
             name += strlen(GPT2);
-        if (!(names[t] = zr_sprintf(
-                  error, "%s%s", adds && !name_starts_with(name, "lm_head.") ? GPT2 : "", name))) {
+        if (!(names[t] = zr_sprintf(error, "%s%s", adds && !is_head(name) ? GPT2 : "", name))) {
             zr_tensor_names_free(names, vector->tensor_count);
             *out = NULL;
             return ZERO_ERR_MEMORY;
         }
     }
     return ZERO_OK;
+}
+
+int zr_tensor_prefix_bytes(const char *name, const char *prefix)
+{
+    if (strcmp(name, ZR_SCORE_WEIGHT) != 0)
+        return (int)strlen(prefix);
+    return name_starts_with(prefix, ZR_ADAPTER_PREFIX) ? (int)strlen(ZR_ADAPTER_PREFIX) : 0;
 }
 
 void zr_tensor_names_free(char **names, int count)

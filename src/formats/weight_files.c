@@ -164,7 +164,14 @@ typedef struct loading {
     zero_comm *comm;
     const zr_st_set *set;
     zr_codes *codes; // NULL if the view has no tensors of bytes
+    const char *drawn;
 } loading;
+
+static bool keeps_values(const loading *load, const zero_tensor_desc *tensor)
+{
+    return load->drawn && !strcmp(tensor->name, load->drawn) &&
+           !zr_st_find(load->set, tensor->name);
+}
 
 static zero_status read_bytes(const loading *load, const zr_weight_range *range,
                               const zr_rectangle *rows, int64_t done, zero_error *error)
@@ -179,6 +186,8 @@ static zero_status read_range(void *user, const zr_weight_range *range, zero_err
 {
     const loading *load = user;
     const zr_st_tensor *tensor = zr_st_find(load->set, range->tensor->name);
+    if (keeps_values(load, range->tensor))
+        return ZERO_OK;
     for (int64_t done = 0, step; done < zr_rectangle_elements(&range->at); done += step) {
         zr_rectangle rows;
         step = zr_rectangle_take(&range->at, done, CHUNK, &rows);
@@ -287,6 +296,8 @@ static zero_status check_and_load(const loading *load, const char *directory,
     for (int i = 0; i < view->tensor_count; i++)
         ZERO_TRY(load->codes && view->in_codes[i]
                      ? zr_codes_check(load->codes, directory, view->tensors[i], error)
+                 : keeps_values(load, view->tensors[i])
+                     ? ZERO_OK
                      : check_tensor(load->set, directory, view->tensors[i], error));
     ZERO_TRY(zr_weights_check_unused(load->set, view, how, load->codes, head_differs, error));
     return zr_view_each(view, true, read_range, (void *)load, error);
@@ -296,7 +307,7 @@ static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_
                                const zr_weight_view *view, const zr_weights_options *how,
                                bool head_differs, zero_error *error)
 {
-    loading load = {comm, set, NULL};
+    loading load = {comm, set, NULL, how->drawn};
     if (how->format)
         ZERO_TRY(zr_codes_open(set, how->format, &load.codes, error));
     zero_status status = check_and_load(&load, directory, view, how, head_differs, error);

@@ -22,6 +22,8 @@ typedef struct zr_weights_options {
     // the table is its head, a head in the files that repeats the table is left out silently, and
     // any other is refused. If tied_head is NULL, a head is a tensor like others.
     const char *tied_head, *table;
+    // A tensor that keeps what a new model has, if the files do not have it; NULL: none.
+    const char *drawn;
     // Of the tensors of bytes in the view (quantised_files.h), or plain if it has none.
     zr_weight_format format;
     const char *prefix;        // all names in the files begin with it; NULL: with nothing

@@ -78,7 +78,7 @@ static bool is_used_or_ignored(const zr_st_set *set, int t, const bool *used,
 {
     const char *name = set->tensors[t].name;
     return used[t] || zr_tensor_is_buffer(name) ||
-           (how->tied_head && !strcmp(name, how->tied_head));
+           (how->tied_head && zr_st_find(set, how->tied_head) == &set->tensors[t]);
 }
 
 // Lists the names, with commas; *count counts all of them. *file is the file of the first.

@@ -10,12 +10,14 @@
 #include "infer/window_loss.h"
 #include "setup/defaults.h"
 #include "setup/load.h"
+#include "setup/model_task.h"
 #include "setup/resolve.h"
 #include "setup/input_fingerprints.h"
 #include <zero/commands.h>
 #include <zero/eval.h>
 
 #include <math.h>
+#include <string.h>
 
 enum { TOKENS_AT_ONCE = 4096 };
 
@@ -42,6 +44,8 @@ static zr_load_options load_options_of(const zero_eval_options *options)
 // Makes the model again as one of what the data are.
 static zero_status see_examples(subject *s, zero_error *error)
 {
+    if (s->loaded.model_config.labels.count)
+        zr_model_task_finish(&s->loaded.model_config);
     if (s->preference.kind)
         return zr_loaded_prefer(&s->loaded, &s->preference, error);
     return s->dataset.documents ? zr_loaded_see_documents(&s->loaded, error) : ZERO_OK;
@@ -60,6 +64,7 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
                                       .chat = &s->chat,
                                       .preferences = zr_reading_preferences(&s->preference),
                                       .prompt_loss = s->preference.prompt_loss > 0,
+                                      .classifies = s->loaded.model_config.labels.count > 0,
                                       .watch = zr_reading_watch(&s->progress, comm, logger),
                                       .follows = zr_reading_follows(comm)};
     ZERO_TRY(zr_corpus_open(&corpus, &s->corpus, error));
@@ -70,6 +75,7 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
     zr_reading reading =
         zr_token_reader_options(comm, options->threads, s->loaded.tokenizer, vocabulary, seq);
     ZERO_TRY(zr_reading_pack(options->attention, &reading.pack, error));
+    reading.labels = corpus.classifies ? &s->loaded.model_config.labels : NULL;
     if (s->loaded.tokenizer)
         zr_reading_warn(s->loaded.tokenizer, logger);
     else
@@ -80,6 +86,7 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
     ZERO_TRY(zr_corpus_read(s->corpus, &reading, &s->dataset, NULL, error));
     zr_reading_warn_records(s->corpus, logger);
     zr_reading_warn_cut(&s->dataset, logger);
+    zr_reading_warn_shortened(s->corpus, &s->dataset, logger);
     zr_reading_warn_chat(&s->chat, logger);
     return see_examples(s, error);
 }
@@ -127,6 +134,23 @@ static zero_status accept_options(const zero_comm *comm, const zero_eval_options
     return ZERO_OK;
 }
 
+static zero_status accept_task(const subject *s, zero_error *error)
+{
+    bool asked, has = s->loaded.model_config.labels.count > 0;
+    ZERO_TRY(zr_model_task_parse(s->options.task, "options.task", &asked, error));
+    if (has && s->preference.kind)
+        return zr_model_task_refuse_labels(&s->loaded.model_config, s->options.model_dir,
+                                           "--preference compares continued texts", error);
+    if (has)
+        ZERO_TRY(zr_model_task_check_attention(s->options.attention, error));
+    return !asked || has
+               ? ZERO_OK
+               : zr_fail(error, ZERO_ERR_DATA,
+                         "\"%s\" has no labels (\"architectures\" of its config.json names no "
+                         "class that classifies): zero train --task classify makes such a model",
+                         s->options.model_dir);
+}
+
 static zero_status read_inputs(zero_comm *comm, const zero_eval_options *given, subject *s,
                                zero_error *error)
 {
@@ -134,6 +158,7 @@ static zero_status read_inputs(zero_comm *comm, const zero_eval_options *given, 
     const zero_eval_options *options = &s->options;
     zr_load_options load = load_options_of(options);
     ZERO_TRY(zr_load_shape(comm, &load, &s->loaded, error));
+    ZERO_TRY(accept_task(s, error));
     int64_t seq = zr_default_window(options->seq, s->loaded.shape.positions,
                                     comm->rank == 0 ? &options->logger : NULL);
     ZERO_TRY(zr_window_check(seq, s->loaded.shape.positions, error));
@@ -215,6 +240,41 @@ static zero_status measure_reference(zero_comm *comm, subject *s, int64_t batch,
     return status;
 }
 
+static void tell_texts(const subject *s, const zr_text_score *scores)
+{
+    const zr_labels *labels = &s->loaded.model_config.labels;
+    int64_t count = zr_dataset_examples(&s->dataset);
+    for (int64_t i = 0; s->options.labelled && i < count; i++) {
+        const zero_labelled_text text = {
+            .number = i + 1,
+            .label = zr_labels_name(labels, (int)scores[i].label),
+            .predicted = zr_labels_name(labels, (int)scores[i].predicted),
+            .probability = (double)scores[i].probability,
+        };
+        if (scores[i].probability > 0)
+            s->options.labelled(s->options.labelled_user, &text);
+    }
+}
+
+// Measures windows and, if any rank wants them, what each text got.
+static zero_status measure_windows(zero_comm *comm, subject *s, int64_t batch,
+                                   zr_windows_result *out, zero_error *error)
+{
+    int64_t wanted = s->options.labelled && s->loaded.model_config.labels.count;
+    ZERO_TRY(zr_comm_agree_on_largest(comm, &wanted, error));
+    if (!wanted)
+        return zr_windows_loss(s->loaded.engine, &s->dataset, batch, 0, NULL, out, error);
+    size_t count = (size_t)zr_dataset_examples(&s->dataset);
+    zr_text_score *scores = zr_alloc((count + 1) * sizeof *scores, error);
+    zero_status status = zr_comm_agree(comm, scores ? ZERO_OK : ZERO_ERR_MEMORY, error);
+    if (status == ZERO_OK)
+        status = zr_windows_label(s->loaded.engine, &s->dataset, batch, scores, out, error);
+    if (status == ZERO_OK)
+        tell_texts(s, scores);
+    zr_free(scores);
+    return status;
+}
+
 static zero_status measure_loss(zero_comm *comm, subject *s, zero_eval_result *out,
                                 zero_error *error)
 {
@@ -225,7 +285,7 @@ static zero_status measure_loss(zero_comm *comm, subject *s, zero_eval_result *o
     if (zr_preference_has_reference(&s->preference))
         ZERO_TRY(measure_reference(comm, s, batch, error));
     ZERO_TRY(zr_load_weights(comm, &load, batch, s->dataset.seq, &s->loaded, error));
-    ZERO_TRY(zr_windows_loss(s->loaded.engine, &s->dataset, batch, 0, NULL, &result, error));
+    ZERO_TRY(measure_windows(comm, s, batch, &result, error));
     if (!result.tokens)
         return zr_fail(error, ZERO_ERR_DATA,
                        "\"%s\": none of its windows of %lld tokens has a target, only prompt: "
@@ -233,10 +293,11 @@ static zero_status measure_loss(zero_comm *comm, subject *s, zero_eval_result *o
                        zr_corpus_name(s->corpus), (long long)s->dataset.seq);
     *out =
         (zero_eval_result){.loss = result.loss, .windows = result.windows, .tokens = result.tokens};
-    if (s->preference.kind && s->options.preferred)
+    bool labels = s->loaded.model_config.labels.count > 0;
+    if ((s->preference.kind || labels) && s->options.preferred)
         *s->options.preferred =
-            (zero_preference_result){result.pairs, result.accuracy, result.margin};
-    if (s->preference.kind) // the loss is not that of tokens
+            (zero_preference_result){result.pairs, result.accuracy, labels ? NAN : result.margin};
+    if (s->preference.kind || labels) // the loss is not that of tokens
         return ZERO_OK;
     return count_bytes(s, &out->bytes, error);
 }
@@ -274,7 +335,32 @@ static void put_pairs(zr_report *r, const zero_preference_result *result)
     if (!isnan(result->margin))
         zr_report_field(r, &(zr_heading){"margin", "margin ", ZR_UNIT_DIGITS, 9},
                         zr_real(result->margin));
-    zr_report_json_only(r, "pairs", zr_integer(result->pairs));
+    // Pairs that have an accuracy have a margin, too.
+    bool labels = !isnan(result->accuracy) && isnan(result->margin);
+    zr_report_json_only(r, labels ? "texts" : "pairs", zr_integer(result->pairs));
+}
+
+zero_status zero_labelled_text_report(const zero_labelled_text *text,
+                                      void (*write)(void *user, const char *text), void *user,
+                                      zero_error *error)
+{
+    ZR_NEED(error, text);
+    ZR_NEED(error, write);
+    zr_buffer line = {0};
+    zr_json_writer w = zr_json_writer_on(&line, ZR_JSON_COMPACT);
+    zr_json_begin_object(&w, NULL);
+    zr_json_integer(&w, "text", text->number);
+    zr_json_text(&w, "label", text->label);
+    zr_json_text(&w, "predicted", text->predicted);
+    zr_json_digits(&w, "probability", 9, text->probability);
+    zr_json_finish(&w);
+    zero_status status = line.failed
+                             ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for a line about a text")
+                             : ZERO_OK;
+    if (status == ZERO_OK)
+        write(user, line.data);
+    zr_buffer_free(&line);
+    return status;
 }
 
 zero_status zero_evaluation_report(const zero_eval_result *result,

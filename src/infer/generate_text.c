@@ -10,6 +10,7 @@
 #include "infer/generate_loop.h"
 #include "infer/generate_turns.h"
 #include "setup/load.h"
+#include "setup/model_task.h"
 #include "setup/input_fingerprints.h"
 
 enum { BATCH = 8, BATCH_MOST = 4096 };
@@ -122,6 +123,8 @@ static zero_status read_inputs(zero_comm *comm, job *j, zero_error *error)
     ZERO_TRY(zr_adapter_directory(options->adapter, &options->logger, &j->adapter, error));
     const zr_load_options load = load_options_of(j);
     ZERO_TRY(zr_load_shape(comm, &load, &j->loaded, error));
+    ZERO_TRY(zr_model_task_refuse_labels(&j->loaded.model_config, j->model_dir,
+                                         "zero generate continues texts", error));
     return comm->rank == 0 ? read_prompts(j, error) : ZERO_OK;
 }
 

@@ -85,6 +85,18 @@ void zr_reading_warn_cut(const zr_dataset *data, const zero_logger *logger)
                (long long)cut, (long long)all, (long long)data->seq);
 }
 
+void zr_reading_warn_shortened(const zr_corpus *corpus, const zr_dataset *data,
+                               const zero_logger *logger)
+{
+    long long count = (long long)zr_corpus_shortened(corpus);
+    if (count)
+        zr_log(logger, ZERO_LOG_WARNING,
+               "%lld text%s longer than a window of %lld tokens, and %s left out, as transformers "
+               "does: a larger --seq has room for %s",
+               count, count == 1 ? " is" : "s are", (long long)data->seq,
+               count == 1 ? "its end is" : "their ends are", count == 1 ? "it" : "them");
+}
+
 static int machine_of(const zero_comm *comm, int rank)
 {
     return comm->machines ? comm->machines[rank] : 0;

@@ -22,6 +22,9 @@ zr_watch zr_reading_watch(zr_reading_progress *progress, zero_comm *comm,
 zr_preferences zr_reading_preferences(const zr_preference *preference);
 // Warns of examples that are longer than a window, and of pairs that have no place in one.
 void zr_reading_warn_cut(const zr_dataset *data, const zero_logger *logger);
+// Warns of texts with labels that are longer than a window.
+void zr_reading_warn_shortened(const zr_corpus *corpus, const zr_dataset *data,
+                               const zero_logger *logger);
 // Returns whether another rank of this machine makes its tokens where they are many.
 bool zr_reading_follows(const zero_comm *comm);
 // Returns how a rank reads: the ranks share the check of token files, and those on this machine

@@ -7,8 +7,10 @@
 #include "layers/layers.h"
 
 #include <math.h>
+#include <string.h>
 
-enum { ROUNDS_OF_STAGE = 4 };
+enum { ROUNDS_OF_STAGE = 4, SHARED_AT_ONCE = ZR_COMM_SMALL_BYTES / sizeof(zr_text_score) };
+enum { SCORE_FLOATS = sizeof(zr_text_score) / sizeof(float) };
 
 typedef struct preferred { // sums over pairs
     zr_exact rewards[2];   // of chosen answers, and of rejected ones
@@ -26,6 +28,8 @@ typedef struct reader {
     // Of preferences, else NULL: `sum` is of the losses of pairs.
     const zr_preference *preference;
     preferred preferred;
+    int64_t labels, correct; // of a model with labels: their number; texts that got theirs
+    zr_text_score *scores;   // (zr_dataset_examples), or NULL
     const zr_windows_leave *leave;
     int64_t left;
 } reader;
@@ -47,6 +51,9 @@ zero_tensors zr_windows_batch(zr_rows of, int64_t rows, int64_t seq)
                                               .dtype = batch.count < 4 ? ZERO_I32 : ZERO_F32,
                                               .dims = 2,
                                               .shape = {rows, seq}};
+    if (of.scores)
+        batch.at[batch.count++] = (zero_tensor){
+            .data = of.scores, .dtype = ZERO_F32, .dims = 2, .shape = {rows * seq, of.labels}};
     return batch;
 }
 
@@ -82,6 +89,7 @@ void zr_windows_free(zr_rows *rows)
     zr_free(rows->roles);
     zr_free(rows->reference);
     zr_free(rows->losses);
+    zr_free(rows->scores);
     *rows = (zr_rows){0};
 }
 
@@ -128,6 +136,54 @@ static zero_status add_pairs(reader *r, int64_t count, zero_error *error)
     return ZERO_OK;
 }
 
+static int64_t find_largest(const float *scores, int64_t count)
+{
+    int64_t largest = 0;
+    for (int64_t i = 1; i < count; i++)
+        largest = scores[i] > scores[largest] ? i : largest;
+    return largest;
+}
+
+static float probability_of(const float *scores, int64_t count, int64_t label)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += exp((double)scores[i] - (double)scores[label]);
+    return (float)(1 / sum);
+}
+
+// Looks at the texts of a batch, from window `first` on: counts those to whose label the last unit
+// has given the largest logit.
+static void judge_texts(reader *r, int64_t first, int64_t rows)
+{
+    int64_t seq = r->dataset->seq;
+    for (int64_t row = 0; row < rows; row++) {
+        const float *scores = r->rows.scores + row * r->labels;
+        int32_t label = r->rows.targets[row];
+        if (label < 0)
+            continue;
+        int64_t predicted = find_largest(scores, r->labels);
+        r->correct += predicted == label;
+        if (r->scores)
+            r->scores[zr_dataset_example_of(r->dataset, first + row / seq, row % seq)] =
+                (zr_text_score){(float)label, (float)predicted,
+                                probability_of(scores, r->labels, predicted)};
+    }
+}
+
+// Adds up what each tensor rank has written: the logits of its own labels, and 0 for others.
+static zero_status join_scores(reader *r, int64_t rows, zero_error *error)
+{
+    zero_comm *tensor = zr_engine_grid(r->engine)->tensor;
+    if (!tensor || tensor->size == 1 || !is_last_stage(r->engine))
+        return ZERO_OK;
+    for (int64_t row = 0; row < rows; row++)
+        if (r->rows.targets[row] >= 0)
+            ZERO_TRY(zr_comm_all_reduce_small(tensor, r->rows.scores + row * r->labels, r->labels,
+                                              ZERO_F32, ZR_SUM, error));
+    return ZERO_OK;
+}
+
 // Evaluates the n-th of the batches that are used, which are spread evenly over all batches.
 static zero_status evaluate_batch(reader *r, int64_t n, bool counts, zero_error *error)
 {
@@ -137,12 +193,18 @@ static zero_status evaluate_batch(reader *r, int64_t n, bool counts, zero_error 
     ZERO_TRY(zr_windows_check_files(zr_engine_comm(r->engine), r->dataset, error));
     const zero_tensors input = zr_windows_batch(r->rows, count, seq);
     double loss;
+    if (r->labels)
+        memset(r->rows.scores, 0, (size_t)(count * seq * r->labels) * sizeof *r->rows.scores);
     ZERO_TRY(zr_engine_evaluate(r->engine, &input, &loss, error));
+    if (r->labels)
+        ZERO_TRY(join_scores(r, count * seq, error));
     if (counts && is_last_stage(r->engine)) {
         if (r->preference)
             ZERO_TRY(add_pairs(r, count, error));
         else
             zr_exact_add(&r->sum, loss * target_share(r, count));
+        if (r->labels)
+            judge_texts(r, first, count * seq);
         int64_t tokens = zr_count_targets(r->rows.targets, count * seq);
         r->windows += count;
         r->counted += tokens;
@@ -172,9 +234,19 @@ static zero_status evaluate_batches(reader *r, zero_error *error)
     return ZERO_OK;
 }
 
+static zero_status alloc_scores(reader *r, zero_error *error)
+{
+    r->rows.labels = r->labels;
+    r->rows.scores =
+        zr_alloc((size_t)(r->batch * r->dataset->seq * r->labels) * sizeof *r->rows.scores, error);
+    return r->rows.scores ? ZERO_OK : ZERO_ERR_MEMORY;
+}
+
 static zero_status evaluate_with_buffers(reader *r, zero_error *error)
 {
     zero_status status = zr_windows_alloc_losses(r->dataset, r->batch, &r->rows, error);
+    if (status == ZERO_OK && r->labels)
+        status = alloc_scores(r, error);
     if (status == ZERO_OK)
         status = evaluate_batches(r, error);
     zr_windows_free(&r->rows);
@@ -193,6 +265,7 @@ static zero_status share_sums(reader *r, zero_error *error)
     if (r->preference)
         ZERO_TRY(
             zr_comm_broadcast(pipeline, &r->preferred, (int64_t)sizeof r->preferred, last, error));
+    ZERO_TRY(zr_comm_broadcast(pipeline, &r->correct, (int64_t)sizeof r->correct, last, error));
     return zr_comm_broadcast(pipeline, &r->counted, (int64_t)sizeof r->counted, last, error);
 }
 
@@ -202,6 +275,7 @@ static zero_status sum_over_ranks(reader *r, zero_error *error)
     ZERO_TRY(zr_comm_all_reduce_small(comm, &r->sum, ZR_EXACT_WORDS, ZERO_I64, ZR_SUM, error));
     ZERO_TRY(zr_comm_all_reduce_small(comm, &r->windows, 1, ZERO_I64, ZR_SUM, error));
     ZERO_TRY(zr_comm_all_reduce_small(comm, &r->counted, 1, ZERO_I64, ZR_SUM, error));
+    ZERO_TRY(zr_comm_all_reduce_small(comm, &r->correct, 1, ZERO_I64, ZR_SUM, error));
     if (r->preference)
         ZERO_TRY(zr_comm_all_reduce_small(comm, &r->preferred,
                                           (int64_t)(sizeof r->preferred / sizeof(int64_t)),
@@ -209,9 +283,28 @@ static zero_status sum_over_ranks(reader *r, zero_error *error)
     return share_sums(r, error);
 }
 
+// Adds up scores: each rank has those that it has read, and zeros for others.
+static zero_status share_scores(reader *r, zero_error *error)
+{
+    const zr_grid *grid = zr_engine_grid(r->engine);
+    int64_t count = zr_dataset_examples(r->dataset), n;
+    for (int64_t at = 0; r->scores && at < count; at += n) {
+        zr_text_score *scores = r->scores + at;
+        n = ZR_MIN(count - at, (int64_t)SHARED_AT_ONCE);
+        ZERO_TRY(zr_comm_all_reduce_small(grid->data, scores, n * SCORE_FLOATS, ZERO_F32, ZR_SUM,
+                                          error));
+        if (grid->pipeline)
+            ZERO_TRY(zr_comm_broadcast(grid->pipeline, scores, n * (int64_t)sizeof *scores,
+                                       grid->pipeline->size - 1, error));
+    }
+    return ZERO_OK;
+}
+
 static double accuracy_of(const reader *r)
 {
     const int64_t *counts = r->preferred.counts;
+    if (r->labels)
+        return r->counted ? (double)r->correct / (double)r->counted : NAN;
     bool pairs = r->preference && r->preference->kind != ZR_PREFERENCE_KTO && counts[PAIRS];
     return pairs ? (double)counts[CORRECT] / (double)counts[PAIRS] : NAN;
 }
@@ -224,35 +317,44 @@ static double margin_of(const preferred *of)
            zr_exact_value(&of->rewards[1]) / (double)of->counts[1];
 }
 
+// Measures with a reader that says what is read.
+static zero_status measure(reader *r, int64_t most, zr_windows_result *out, zero_error *error)
+{
+    const zr_lm_config *model = zr_lm_config_of(zr_engine_plan(r->engine)->model);
+    r->batches = (zr_dataset_eval_windows(r->dataset) + r->batch - 1) / r->batch;
+    r->used = most > 0 ? ZR_MIN(most, r->batches) : r->batches;
+    zr_exact_zero(&r->sum);
+    if (model && model->preference.kind && r->dataset->preferences)
+        r->preference = &model->preference;
+    r->labels = model ? model->labels.count : 0;
+    ZERO_TRY(evaluate_with_buffers(r, error));
+    ZERO_TRY(sum_over_ranks(r, error));
+    ZERO_TRY(share_scores(r, error));
+    double counted = r->preference ? (double)r->preferred.counts[PAIRS]
+                                   : (double)r->counted / (double)r->dataset->seq;
+    *out = (zr_windows_result){
+        .loss = counted > 0 ? zr_exact_value(&r->sum) / counted : 0,
+        .windows = r->windows,
+        .tokens = r->counted,
+        .left = r->left,
+        .pairs = r->labels ? r->counted : r->preferred.counts[PAIRS],
+        .accuracy = accuracy_of(r),
+        .margin = margin_of(&r->preferred),
+    };
+    return ZERO_OK;
+}
+
 zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int64_t batch,
                             int64_t most, const zr_windows_leave *leave, zr_windows_result *out,
                             zero_error *error)
 {
-    int64_t batches = (zr_dataset_eval_windows(dataset) + batch - 1) / batch;
-    const zr_lm_config *model = zr_lm_config_of(zr_engine_plan(engine)->model);
-    reader r = {
-        .engine = engine,
-        .dataset = dataset,
-        .batch = batch,
-        .batches = batches,
-        .used = most > 0 ? ZR_MIN(most, batches) : batches,
-        .leave = leave,
-    };
-    zr_exact_zero(&r.sum);
-    if (model && model->preference.kind && dataset->preferences)
-        r.preference = &model->preference;
-    ZERO_TRY(evaluate_with_buffers(&r, error));
-    ZERO_TRY(sum_over_ranks(&r, error));
-    double counted =
-        r.preference ? (double)r.preferred.counts[PAIRS] : (double)r.counted / (double)dataset->seq;
-    *out = (zr_windows_result){
-        .loss = counted > 0 ? zr_exact_value(&r.sum) / counted : 0,
-        .windows = r.windows,
-        .tokens = r.counted,
-        .left = r.left,
-        .pairs = r.preferred.counts[PAIRS],
-        .accuracy = accuracy_of(&r),
-        .margin = margin_of(&r.preferred),
-    };
-    return ZERO_OK;
+    reader r = {.engine = engine, .dataset = dataset, .batch = batch, .leave = leave};
+    return measure(&r, most, out, error);
+}
+
+zero_status zr_windows_label(zero_engine *engine, const zr_dataset *dataset, int64_t batch,
+                             zr_text_score *scores, zr_windows_result *out, zero_error *error)
+{
+    reader r = {.engine = engine, .dataset = dataset, .batch = batch, .scores = scores};
+    return measure(&r, 0, out, error);
 }

@@ -12,7 +12,8 @@ typedef struct zr_windows_result {
     int64_t windows; // that were read
     int64_t tokens;  // those of their targets that count
     bool left;       // it ended early, and the other fields mean nothing
-    // Of a model that is trained on preferences: `loss` is the mean over pairs (KTO: examples).
+    // Of a model that is trained on preferences: `loss` is the mean over pairs (KTO: examples). Of
+    // one with labels, `pairs` counts texts, and `accuracy` is the share that got their labels.
     int64_t pairs;
     double accuracy; // the share of pairs whose chosen answer has the larger reward; NaN: there is
                      // none, or the examples are no pairs
@@ -31,6 +32,16 @@ typedef struct zr_windows_leave {
 zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int64_t batch,
                             int64_t most, const zr_windows_leave *leave, zr_windows_result *out,
                             zero_error *error);
+
+typedef struct zr_text_score { // of a text with a label, in numbers of labels
+    float label, predicted;    // predicted: the one with the largest logit
+    float probability;         // of `predicted`; 0: the text was not read
+} zr_text_score;
+
+// The same over a whole text, of a model with labels, with what it says of each example: scores are
+// (zr_dataset_examples), zeroed, and are filled on every rank.
+zero_status zr_windows_label(zero_engine *engine, const zr_dataset *dataset, int64_t batch,
+                             zr_text_score *scores, zr_windows_result *out, zero_error *error);
 
 // Computes the logarithms of the probabilities that the engine's model gives to the answers of a
 // dataset of preferences, into the references of its streams, on every rank. Collective, between

@@ -46,7 +46,7 @@ zr_product zr_head_product(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
 // dx = dlogits table, rounded: of a vocabulary that is whole
 static zr_product product_input(const zr_head *h, int64_t rows)
 {
-    zr_product product = zr_head_product_sum(h->hyper, h->dtype, rows, h->hyper->shape.vocab);
+    zr_product product = zr_head_product_sum(h->hyper, h->dtype, rows, h->hyper->shape.outputs);
     product.out = h->dtype;
     return product;
 }
@@ -73,7 +73,7 @@ zr_product zr_head_product_weight(const zr_lm_unit *of, zero_dtype dtype, int64_
 static int64_t chunk_rows(const zr_lm_unit *of, zero_dtype dtype, int64_t rows)
 {
     int64_t most =
-        ZR_MAX(LOGIT_BYTES / (int64_t)zero_dtype_bytes(dtype) / of->shape.vocab, CHUNK_ROWS_MIN);
+        ZR_MAX(LOGIT_BYTES / (int64_t)zero_dtype_bytes(dtype) / of->shape.outputs, CHUNK_ROWS_MIN);
     int64_t chunks = (rows + most - 1) / most;
     int64_t even = (rows + chunks - 1) / chunks;
     return ZR_MIN(ZR_ROUND_UP(even, (int64_t)CHUNK_ROWS_STEP), rows);
@@ -109,7 +109,8 @@ static size_t head_lay_out(const zero_unit *unit, const zero_shape *shape, void 
     if (is_cut(h))
         zr_cut_head_carve(h, &carver);
     else
-        h->logits = zr_carve_as(&carver, dtype, (is_tiled(h) ? rows : h->chunk) * of->shape.vocab);
+        h->logits =
+            zr_carve_as(&carver, dtype, (is_tiled(h) ? rows : h->chunk) * of->shape.outputs);
     if (is_tiled(h)) {
         h->columns = zr_carve_as(&carver, dtype, h->chunk * h->table->step);
         h->dx = zr_carve_floats(&carver, rows * h->width);
@@ -183,6 +184,7 @@ static zero_status begin(zero_context *context, const void *x, bool gradient, zr
     ZERO_TRY(zr_lm_ids(context, 1, true, &h->target));
     for (int64_t row = 0; row < h->rows; row++)
         h->counted += h->target[row] >= 0;
+    ZERO_TRY(gradient ? ZERO_OK : zr_head_find_scores(h));
     if (is_cut(h))
         zr_cut_head_take_targets(h);
     if (!h->preference)
@@ -204,7 +206,7 @@ void *zr_head_normed_rows(const zr_head *h)
 static zr_loss loss_of_rows(const zr_head *h, int64_t rows, bool gradient)
 {
     return (zr_loss){
-        .dtype = h->dtype, .rows = rows, .vocab = h->hyper->shape.vocab, .gradient = gradient};
+        .dtype = h->dtype, .rows = rows, .vocab = h->hyper->shape.outputs, .gradient = gradient};
 }
 
 // Computes the losses of the current chunk of a whole vocabulary and, if `gradient`, the gradients
@@ -223,8 +225,10 @@ static void whole_chunk(zr_head *h, bool gradient)
         zr_run(queue, zr_op_product(&logits, x, table, NULL, h->logits));
     zr_run(queue, zr_op_loss(&loss, h->target + h->first, &h->context->values->loss_factor,
                              zr_head_weights(h), h->logits, h->row_loss + h->first));
-    if (!gradient)
+    if (!gradient) {
+        zr_head_keep_scores(h, h->logits, 0, loss.vocab);
         return;
+    }
     float *d_table = zr_tensor_gradient(h->context, h->table, 0, &add);
     weight.add = add || h->first > 0;
     if (d_table)
@@ -243,7 +247,7 @@ static bool next_chunk(zr_head *h)
 // Copies the logits of the current chunk and a tile from or to dense columns.
 static void copy_logits(const zr_head *h, int tile, bool from_columns)
 {
-    int64_t size = (int64_t)zero_dtype_bytes(h->dtype), vocab = h->hyper->shape.vocab,
+    int64_t size = (int64_t)zero_dtype_bytes(h->dtype), vocab = h->hyper->shape.outputs,
             tokens = zr_lm_tile_tokens(h->hyper, tile);
     char *logits = (char *)h->logits + (h->first * vocab + tile * h->table->step) * size;
     zr_columns_copy(h->context->queue, h->count, tokens * size, from_columns ? h->columns : logits,

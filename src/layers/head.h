@@ -21,6 +21,9 @@ typedef struct zr_head {
     int64_t counted;       // rows whose target is not negative
     int64_t first, count;  // rows of the current chunk
     bool backward;         // the call computes gradients
+    // Of labels, if the micro-batch has a place for them, else NULL: (rows, outputs) the logits of
+    // rows with a target.
+    float *scores;
     // Of a preference, else NULL: rows get weights once the losses of all are known, so the chunks
     // run twice.
     const zr_preference *preference;
@@ -67,6 +70,11 @@ bool zr_head_computes_twice(const zr_head *h);
 // call computes gradients, the weights. Writes the rows' losses where the micro-batch has a place
 // for them.
 zero_status zr_head_prefer(zr_head *h);
+
+// head_labels.c. Finds where the micro-batch of a model with labels wants its logits.
+zero_status zr_head_find_scores(zr_head *h);
+// Copies logits (count, tokens) of the current chunk, which begin with output `first`.
+void zr_head_keep_scores(const zr_head *h, const void *logits, int64_t first, int64_t tokens);
 
 // head_slices.c
 void zr_cut_head_carve(zr_head *h, zr_carver *carver);

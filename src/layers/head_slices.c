@@ -21,7 +21,7 @@ static void slices_lay_out(zr_head *h, zr_carver *carver)
 {
     for (int i = 0; i < h->here; i++) {
         int number = zr_slices_first(h->slices) + i;
-        int64_t tokens = zr_tokens_of_slice(h->slices, h->hyper->shape.vocab, number).count;
+        int64_t tokens = zr_tokens_of_slice(h->slices, h->hyper->shape.outputs, number).count;
         h->slice[i].tokens = tokens;
         h->slice[i].logits = zr_carve_as(carver, h->dtype, h->chunk * tokens);
         h->slice[i].target = zr_carve(carver, sizeof *h->slice[i].target * (size_t)h->rows);
@@ -96,7 +96,7 @@ void zr_cut_head_take_targets(zr_head *h)
 {
     for (int i = 0; i < h->here; i++) {
         int64_t first =
-            zr_tokens_of_slice(h->slices, h->hyper->shape.vocab, zr_slices_first(h->slices) + i)
+            zr_tokens_of_slice(h->slices, h->hyper->shape.outputs, zr_slices_first(h->slices) + i)
                 .first;
         for (int64_t row = 0; row < h->rows; row++)
             h->slice[i].target[row] =
@@ -182,12 +182,24 @@ static zero_status input_of_slice(void *user, int slice, float *out)
     return ZERO_OK;
 }
 
+static void keep_scores(const zr_head *h)
+{
+    for (int i = 0; i < h->here; i++) {
+        int number = zr_slices_first(h->slices) + i;
+        zr_head_keep_scores(h, h->slice[i].logits,
+                            zr_tokens_of_slice(h->slices, h->hyper->shape.outputs, number).first,
+                            h->slice[i].tokens);
+    }
+}
+
 zero_status zr_cut_head_chunk(zr_head *h, bool gradient)
 {
     float *dx = (float *)(void *)h->place + h->first * h->width;
     ZERO_TRY(chunk_losses(h, gradient));
-    if (!gradient)
+    if (!gradient) {
+        keep_scores(h);
         return ZERO_OK;
+    }
     for (int i = 0; i < h->here; i++)
         table_backward(h, i);
     return zr_slices_add(h->context, h->slices, h->count * h->width, input_of_slice, h, dx,

@@ -87,8 +87,9 @@ zero_status zr_lm_batch_rows(const zero_context *context, int index, zero_dtype 
 
 zero_status zr_lm_ids(const zero_context *context, int index, bool holes, const int32_t **out)
 {
+    const zr_lm_shape *shape = &zr_lm_unit_at(context->unit)->shape;
     int64_t rows = context->shape.batch * context->shape.seq,
-            vocab = zr_lm_unit_at(context->unit)->shape.vocab;
+            vocab = index ? shape->outputs : shape->vocab;
     void *tensor;
     ZERO_TRY(zr_lm_batch_rows(context, index, ZERO_I32, &tensor));
     *out = tensor;
@@ -171,5 +172,7 @@ int64_t zr_lm_ids_of_slice(const zr_lm_unit *hyper, int slice, int64_t rows, con
 int64_t zr_lm_tile_tokens(const zr_lm_unit *hyper, int tile)
 {
     int64_t step = zr_lm_table(hyper)->step;
+    if (zr_lm_table(hyper)->tiles <= 1)
+        return step;
     return ZR_MIN(step, hyper->shape.vocab - tile * step);
 }

@@ -79,7 +79,7 @@ zr_mask zr_lm_mask(const zero_context *context, enum zr_lm_site site);
 // Returns ZERO_ERR_INTERNAL if the queue has more threads than the shape that sized the workspace.
 zero_status zr_lm_threads_check(const zero_context *context);
 // Returns tensor `index` of the batch as (batch, seq) int32, after checking that every id is below
-// the vocabulary, and not negative unless `holes`.
+// the vocabulary (of targets: below the head's outputs), and not negative unless `holes`.
 zero_status zr_lm_ids(const zero_context *context, int index, bool holes, const int32_t **ids);
 // Returns tensor `index` of the batch, which is (batch, seq) of this type.
 zero_status zr_lm_batch_rows(const zero_context *context, int index, zero_dtype dtype, void **out);

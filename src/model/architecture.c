@@ -135,6 +135,7 @@ static zero_status read_architecture_config(zr_model_json *file, zr_lm_config *o
     zr_model_json_tokens(file, "bos_token_id", &config.bos);
     zr_model_json_tokens(file, "eos_token_id", &config.eos);
     zr_model_json_tokens(file, "pad_token_id", &config.pad);
+    zr_model_json_read_labels(file, &config.labels);
     if (file->status != ZERO_OK)
         return file->status;
     if (zr_lm_check(&config, &found) != ZERO_OK)
@@ -177,6 +178,8 @@ void zr_lm_config_write(const zr_lm_config *config, zr_buffer *out)
     zr_model_json_put_tokens(&w, "bos_token_id", &config->bos);
     zr_model_json_put_tokens(&w, "eos_token_id", &config->eos);
     zr_model_json_put_tokens(&w, "pad_token_id", &config->pad);
+    if (config->labels.count)
+        zr_labels_write(&config->labels, &w);
     zr_json_text(&w, "torch_dtype", "float32");
     zr_json_finish(&w);
 }
@@ -221,8 +224,18 @@ static zero_status check_magnitudes(const zr_lm_config *config, zero_error *erro
                    zr_architecture_of(config)->title);
 }
 
+static zero_status check_labels(const zr_lm_config *config, zero_error *error)
+{
+    if (!config->labels.count || !config->preference.kind)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                   "%s that gives texts labels is not built with a loss of preferences",
+                   zr_architecture_of(config)->title);
+}
+
 zero_status zr_lm_check(const zr_lm_config *config, zero_error *error)
 {
+    ZERO_TRY(check_labels(config, error));
     ZERO_TRY(zr_lm_table_check(zr_architecture_of(config), config, error));
     ZERO_TRY(check_magnitudes(config, error));
     return check_base(config, error);

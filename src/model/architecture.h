@@ -8,6 +8,7 @@
 
 #include "model/lm_fields.h"
 #include "base/quantised.h"
+#include "base/labels.h"
 #include "model/lora.h"
 #include "model/preference_spec.h"
 #include <zero/gpt2.h>
@@ -80,7 +81,8 @@ typedef struct zr_lm_config {
     zr_weight_format base;
     // Of a training: the loss of the head, and what micro-batches have for it (zero/preference.h).
     zr_preference preference;
-    union { // the architecture's struct
+    zr_labels labels; // of a model that classifies texts
+    union {           // the architecture's struct
         zero_gpt2_config gpt2;
         zero_llama_config llama;
         zr_lm_numbers numbers;
@@ -100,6 +102,7 @@ typedef struct zr_lm_shape { // the sizes and settings that every language model
     const char *title;       // "GPT-2", for messages
     const zr_model_type *type;
     int64_t vocab;
+    int64_t outputs;                   // rows of the head: tokens, or labels
     int64_t positions;                 // the longest window
     int64_t width, inner, layers;      // inner: of the MLP
     int64_t heads, kv_heads, head_dim; // heads: of queries; kv_heads: of keys and values

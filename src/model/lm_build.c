@@ -22,23 +22,27 @@ static bool is_designed(const zr_unit_tensor *tensor) { return tensor->desc.dims
 
 const char *zr_lm_name(const zr_lm_config *config) { return zr_lm_design_of_config(config).name; }
 
-static int64_t sum_tensor_elements(const zr_unit_tensor *tensors, int count)
+static int64_t sum_tensor_elements(const zr_unit_tensor *tensors, int count, bool trained)
 {
     int64_t elements = 0;
     for (int t = 0; t < count; t++)
-        if (is_designed(&tensors[t]))
+        if (is_designed(&tensors[t]) && !(trained && tensors[t].frozen))
             elements += zr_tensor_parameters(zr_lm_class(&tensors[t], true), &tensors[t].desc);
     return elements;
 }
 
-int64_t zr_lm_parameters(const zr_lm_config *config)
+static int64_t sum_model_elements(const zr_lm_config *config, bool trained)
 {
     const zr_lm_design design = zr_lm_design_of_config(config);
     int64_t blocks = zr_lm_shape_of(config).layers;
-    return sum_tensor_elements(design.embedding, ZR_LM_END_TENSORS) +
-           sum_tensor_elements(design.block, design.tensor_count) * blocks +
-           sum_tensor_elements(design.head, ZR_LM_END_TENSORS);
+    return sum_tensor_elements(design.embedding, ZR_LM_END_TENSORS, trained) +
+           sum_tensor_elements(design.block, design.tensor_count, trained) * blocks +
+           sum_tensor_elements(design.head, ZR_LM_END_TENSORS, trained);
 }
+
+int64_t zr_lm_parameters(const zr_lm_config *config) { return sum_model_elements(config, false); }
+
+int64_t zr_lm_trained(const zr_lm_config *config) { return sum_model_elements(config, true); }
 
 // Reserves storage for one description for each tensor and each tile, which is the most that can be
 // needed.

@@ -106,6 +106,7 @@ int64_t zr_tile_step(int64_t size, int64_t tiles); // size of a tile of a dimens
 // Describe the model of a configuration without building it.
 const char *zr_lm_name(const zr_lm_config *config);
 int64_t zr_lm_parameters(const zr_lm_config *config); // as zr_model_parameters counts them
+int64_t zr_lm_trained(const zr_lm_config *config);    // those that are not frozen
 // Checks the configuration and makes the model. frozen is NULL if every tensor trains.
 zero_status zr_lm_build(const zr_lm_config *config, const zr_lm_frozen *frozen,
                         const zr_lm_ops *ops, zero_model **out, zero_error *error);

@@ -135,11 +135,13 @@ static void freeze(zr_unit_tensor *tensors, int count)
         tensors[t].frozen = true;
 }
 
+// A head of labels trains as a whole next to the adapters.
 static void design_adapters(const designing *d, const zr_lm_tensors *of, const zr_lora *lora,
-                            zr_lm_design *design)
+                            bool scores, zr_lm_design *design)
 {
     freeze(design->embedding, ZR_LM_END_TENSORS);
     freeze(design->head, ZR_LM_END_TENSORS);
+    design->head[ZR_LM_TABLE].frozen = !scores;
     freeze(design->block, of->count);
     design->tensor_count = ZR_LM_TENSORS;
     for (int t = 0; t < of->count; t++)
@@ -204,6 +206,16 @@ static zr_unit_tensor table_of(const designing *d, const char *name)
     return table;
 }
 
+// The head of a model that classifies texts, which is too small for tiles.
+static zr_unit_tensor score_of(const designing *d)
+{
+    zr_unit_tensor score =
+        matrix_of(ZR_SCORE_WEIGHT, d->shape->outputs, d->shape->width, d->shape->deviation);
+    score.desc.tp_axis = 0;
+    score.split = ZR_SPLIT_BY_TOKENS;
+    return score;
+}
+
 zr_lm_design zr_lm_design_of_config(const zr_lm_config *config)
 {
     const zr_lm_tensors *of = &zr_architecture_of(config)->tensors;
@@ -223,7 +235,10 @@ zr_lm_design zr_lm_design_of_config(const zr_lm_config *config)
     design.head[ZR_LM_GAIN] = vector_of(of->gain, shape.width, 1);
     if (of->bias)
         design.head[ZR_LM_BIAS] = vector_of(of->bias, shape.width, 0);
-    if (!shape.tied) {
+    if (config->labels.count) {
+        design.head[ZR_LM_TABLE] = score_of(&d);
+        design.head[ZR_LM_TABLE].group = 1;
+    } else if (!shape.tied) {
         design.head[ZR_LM_TABLE] = table_of(&d, of->head);
         design.head[ZR_LM_TABLE].group = 1;
     }
@@ -231,7 +246,7 @@ zr_lm_design zr_lm_design_of_config(const zr_lm_config *config)
         if ((of->block[t].only_with & ~shape.options) == 0)
             design.block[t] = tensor_of(&d, &of->block[t]);
     if (config->lora.rank)
-        design_adapters(&d, of, &config->lora, &design);
+        design_adapters(&d, of, &config->lora, config->labels.count > 0, &design);
     if (config->base)
         quantise_weights(config, &design);
     return design;

@@ -122,7 +122,10 @@ void zr_lm_table_write(const zr_architecture *of, const zr_lm_config *config, zr
     zr_lm_config resolved = *config;
     resolve_sizes(of, &resolved);
     zr_json_begin_array(w, "architectures");
-    zr_json_text(w, NULL, type->class_name);
+    if (config->labels.count)
+        zr_model_json_put_classifier(w, type->class_name);
+    else
+        zr_json_text(w, NULL, type->class_name);
     zr_json_end(w);
     zr_json_text(w, "model_type", type->name);
     zr_lm_fields_write(of->fields, ZR_ROLE_VOCABULARY, ZR_ROLE_TIED, struct_of(&resolved), w);
@@ -206,6 +209,7 @@ zr_lm_shape zr_lm_table_shape(const zr_architecture *of, const zr_lm_config *con
         .attention_dropout = zr_lm_field_float(&f[ZR_ROLE_ATTENTION_DROPOUT], c),
         .residual_dropout = zr_lm_field_float(&f[ZR_ROLE_RESIDUAL_DROPOUT], c),
     };
+    shape.outputs = config->labels.count ? config->labels.count : shape.vocab;
     shape.inner = shape.inner ? shape.inner : usual_inner(of, shape.width);
     shape.kv_heads = shape.kv_heads ? shape.kv_heads : shape.heads;
     if (!shape.head_dim && shape.heads)

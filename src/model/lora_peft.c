@@ -31,7 +31,6 @@ static zero_status refuse_others(const reading *r)
     } others[] = {
         {"rank_pattern", "ranks of single layers"},
         {"alpha_pattern", "factors of single layers"},
-        {"modules_to_save", "layers that are trained as a whole"},
         {"layers_to_transform", "adapters in some of the layers"},
         {"layer_replication", "repeated layers"},
         {"exclude_modules", "layers left out by name"},
@@ -56,6 +55,30 @@ static zero_status refuse_others(const reading *r)
                        "%s: the key bias must be \"none\", because trained biases are not built",
                        r->path);
     return ZERO_OK;
+}
+
+// peft trains, and saves as a whole, the modules of these names that a model of labels has.
+enum { CLASSIFIER, SCORE };
+static const char *const score_modules[] = {[CLASSIFIER] = "classifier", [SCORE] = "score"};
+
+static zero_status read_whole_modules(const reading *r, bool *scores)
+{
+    const json_t *modules = json_object_get(r->root, "modules_to_save"), *item;
+    size_t i;
+    bool known = is_off(modules) || json_is_array(modules);
+    *scores = false;
+    json_array_foreach(modules, i, item)
+    {
+        const char *name = json_string_value(item) ? json_string_value(item) : "";
+        bool score = !strcmp(name, score_modules[SCORE]);
+        *scores = *scores || score;
+        known = known && (score || !strcmp(name, score_modules[CLASSIFIER]));
+    }
+    return known ? ZERO_OK
+                 : zr_fail(r->error, ZERO_ERR_UNSUPPORTED,
+                           "%s: \"modules_to_save\" is set: layers that are trained as a whole are "
+                           "not built, but for \"score\", the head of labels",
+                           r->path);
 }
 
 static zero_status read_number(const reading *r, const char *key, double least, double most,
@@ -124,8 +147,9 @@ static zero_status read_targets(const reading *r, zr_lora *out)
     return ZERO_OK;
 }
 
-static zero_status read_peft(const reading *r, zr_lora *out)
+static zero_status read_peft(const reading *r, zr_lora_file *file)
 {
+    zr_lora *out = &file->lora;
     const char *type = json_string_value(json_object_get(r->root, "peft_type"));
     double rank, dropout;
     if (!type || strcmp(type, "LORA"))
@@ -133,6 +157,7 @@ static zero_status read_peft(const reading *r, zr_lora *out)
                        "%s: \"peft_type\" is \"%.40s\": only \"LORA\" is built", r->path,
                        type ? type : "missing");
     ZERO_TRY(refuse_others(r));
+    ZERO_TRY(read_whole_modules(r, &file->scores));
     ZERO_TRY(read_number(r, "r", 1, ZR_LORA_MOST_RANK, 8, &rank));
     ZERO_TRY(read_number(r, "lora_alpha", 0, 1e6, 8, &out->alpha));
     ZERO_TRY(read_number(r, "lora_dropout", 0, 0.999, 0, &dropout));
@@ -178,19 +203,36 @@ zero_status zr_lora_read_base_in(const char *directory, char **base, zero_error 
     return status;
 }
 
-zero_status zr_lora_read_peft(const char *path, const zr_lm_config *config, zr_lora *out,
-                              char **base, zero_error *error)
+zero_status zr_lora_read_peft(const char *path, const zr_lm_config *config, zr_lora_file *out,
+                              zero_error *error)
 {
     json_t *root;
-    *out = (zr_lora){0};
-    *base = NULL;
+    *out = (zr_lora_file){.base = NULL};
     ZERO_TRY(load_object(path, &root, error));
     const reading r = {path, root, config, error};
     zero_status status = read_peft(&r, out);
     if (status == ZERO_OK)
-        status = copy_base(root, base, error);
+        status = copy_base(root, &out->base, error);
     json_decref(root);
     return status;
+}
+
+void zr_lora_file_free(zr_lora_file *file)
+{
+    zr_free(file->base);
+    *file = (zr_lora_file){.base = NULL};
+}
+
+static void put_whole_modules(zr_json_writer *w, bool scores)
+{
+    if (!scores) {
+        zr_json_null(w, "modules_to_save");
+        return;
+    }
+    zr_json_begin_array(w, "modules_to_save");
+    for (int i = 0; i < ZR_COUNT(score_modules); i++)
+        zr_json_text(w, NULL, score_modules[i]);
+    zr_json_end(w);
 }
 
 // Writes what peft writes for a LoraConfig with defaults for everything else.
@@ -208,7 +250,7 @@ void zr_lora_write_peft(const zr_lm_config *config, const char *base, zr_buffer 
     zr_json_flag(&w, "init_lora_weights", true);
     zr_json_real(&w, "lora_alpha", lora->alpha);
     zr_json_digits(&w, "lora_dropout", 6, (double)lora->dropout);
-    zr_json_null(&w, "modules_to_save");
+    put_whole_modules(&w, config->labels.count);
     zr_json_text(&w, "peft_type", "LORA");
     zr_json_integer(&w, "r", lora->rank);
     zr_json_begin_object(&w, "rank_pattern");
@@ -222,7 +264,7 @@ void zr_lora_write_peft(const zr_lm_config *config, const char *base, zr_buffer 
         zr_json_text(&w, NULL, name);
     }
     zr_json_end(&w);
-    zr_json_text(&w, "task_type", "CAUSAL_LM");
+    zr_json_text(&w, "task_type", config->labels.count ? "SEQ_CLS" : "CAUSAL_LM");
     zr_json_flag(&w, "use_dora", lora->magnitudes);
     zr_json_flag(&w, "use_rslora", lora->rank_root);
     zr_json_finish(&w);

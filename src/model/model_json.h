@@ -34,11 +34,20 @@ void zr_model_json_require_text(zr_model_json *file, const char *key, const char
 // Reads "quantization_config": weights that transformers has saved in bitsandbytes' nf4 or int8.
 // Fails with ZERO_ERR_UNSUPPORTED for others.
 void zr_model_json_read_base(zr_model_json *file, zr_weight_format *out);
+// Reads the labels of a model whose class in "architectures" classifies texts; of others, none.
+// Fails with ZERO_ERR_UNSUPPORTED for several labels at once and for regressions.
+void zr_model_json_read_labels(zr_model_json *file, zr_labels *out);
+// Reads "id2label", {"0": NAME, "1": NAME, ...}, of the file at `path`. Returns ZERO_ERR_DATA for
+// numbers that leave one out, and for names that are no text, or there twice.
+zero_status zr_model_json_read_names(const json_t *names, const char *path, zr_labels *out,
+                                     zero_error *error);
 // Fails with ZERO_ERR_UNSUPPORTED if the key is present and not null.
 void zr_model_json_refuse(zr_model_json *file, const char *key, const char *why);
 
 // Writes the fewest digits that give the same value when read, as a float if it is `single`.
 void zr_model_json_put_real(zr_json_writer *w, const char *key, double value, bool single);
+// Writes the class of transformers that classifies texts, in place of one that continues them.
+void zr_model_json_put_classifier(zr_json_writer *w, const char *class_name);
 // Writes nothing if the ids are not given.
 void zr_model_json_put_tokens(zr_json_writer *w, const char *key, const zr_token_ids *ids);
 

@@ -177,7 +177,8 @@ zero_status zr_metrics_eval_write(zr_metrics *metrics, const zr_metrics_eval *ev
     zr_json_real(&w, "val_loss", eval->loss);
     if (eval->pairs) {
         zr_json_real(&w, "val_accuracy", eval->accuracy);
-        zr_json_real(&w, "val_margin", eval->margin);
+        if (!eval->labels)
+            zr_json_real(&w, "val_margin", eval->margin);
     }
     return end_metrics_line(metrics, &w, error);
 }

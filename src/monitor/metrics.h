@@ -58,6 +58,7 @@ typedef struct zr_metrics_eval {
     int64_t
         pairs; // of preferences; 0: the loss is of another kind, which has no accuracy, no margin
     double accuracy, margin; // NaN: there is none
+    bool labels;             // they are texts with labels, which have no margin
 } zr_metrics_eval;
 zero_status zr_metrics_eval_write(zr_metrics *metrics, const zr_metrics_eval *eval,
                                   zero_error *error);

@@ -136,10 +136,8 @@ double zr_flops_of_token(const zr_plan *plan)
     double flops = 6 * (double)plan->parameters;
     if (!config)
         return flops;
-    zr_lm_config base = *config;
-    base.lora = (zr_lora){0};
     if (config->lora.rank) // what is frozen has no product for a gradient of its own
-        flops -= 2 * (double)zr_lm_parameters(&base);
+        flops -= 2 * (double)(zr_lm_parameters(config) - zr_lm_trained(config));
     return flops + flops_of_attention(config, plan->shape.seq);
 }
 

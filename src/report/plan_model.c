@@ -11,6 +11,7 @@
 #include "setup/model_lora.h"
 #include "setup/model_part.h"
 #include "setup/model_preference.h"
+#include "setup/model_task.h"
 #include "report/plan_show.h"
 #include "report/plan_time.h"
 
@@ -91,10 +92,11 @@ static zero_status read_machines(zr_planner *p, zero_error *error)
 static zero_status read_model_config(zr_planner *p, zero_error *error)
 {
     ZERO_TRY(resolve_config(p, error));
-    bool adapts, prefers, tiled = zr_model_tiles_apply(p->config, &p->subject.model);
+    bool adapts, prefers, classifies, tiled = zr_model_tiles_apply(p->config, &p->subject.model);
     ZERO_TRY(zr_model_lora_apply(p->config, &p->subject.model, &adapts, error));
     ZERO_TRY(zr_model_preference_apply(p->config, &p->subject.model, &prefers, error));
-    if (tiled || adapts || prefers) {
+    ZERO_TRY(zr_model_task_apply(p->config, &p->subject.model, &classifies, error));
+    if (tiled || adapts || prefers || classifies) {
         zr_lm_free(p->model);
         p->model = NULL;
         ZERO_TRY(zr_lm_create(&p->subject.model, &p->model, error));

@@ -12,6 +12,7 @@
 #include "setup/model_lora.h"
 #include "setup/model_part.h"
 #include "setup/model_preference.h"
+#include "setup/model_task.h"
 #include "setup/pipeline_stages.h"
 
 #include <stdio.h>
@@ -37,6 +38,7 @@ static zero_status find_part(zr_estimate *r, zero_error *error)
         zr_model_tiles_apply(q->config, &shape);
         ZERO_TRY(zr_model_lora_apply(q->config, &shape, &unused, error));
         ZERO_TRY(zr_model_preference_apply(q->config, &shape, &unused, error));
+        ZERO_TRY(zr_model_task_apply(q->config, &shape, &unused, error));
         ZERO_TRY(zr_lm_create(&shape, &r->whole, error));
         whole = r->whole;
     }

@@ -17,6 +17,7 @@
 #include "setup/model_lora.h"
 #include "setup/model_part.h"
 #include "setup/model_preference.h"
+#include "setup/model_task.h"
 #include "setup/pipeline_stages.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
@@ -128,6 +129,7 @@ static zero_status prepare_queue_and_plan(making *m, zero_error *error)
     ZERO_TRY(zr_model_tiles_check(m->run.config, m->run.part.model, error));
     ZERO_TRY(zr_model_lora_check(m->run.config, m->run.part.model, error));
     ZERO_TRY(zr_model_preference_check(m->run.config, m->run.part.model, error));
+    ZERO_TRY(zr_model_task_check(m->run.config, m->run.part.model, error));
     ZERO_TRY(zr_lm_changes_parse(options->allow_change, &m->changes, error));
     ZERO_TRY(make_plan(m, error));
     if (m->grid.data->size > 1 && zr_wants_overlap(m->run.config, options->comm->versions != NULL,

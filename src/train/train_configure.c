@@ -6,6 +6,7 @@
 #include "setup/model_lora.h"
 #include "setup/model_part.h"
 #include "setup/model_preference.h"
+#include "setup/model_task.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
 #include "train/training.h"
@@ -121,6 +122,24 @@ static zero_status read_preference(zr_train_asked *asked, const zr_config *confi
                    "(--preference) must not see each other: auto or document");
 }
 
+// A model that has labels is trained on them, also without a task.
+static zero_status read_task(zr_train_asked *asked, const zr_config *config, zero_error *error)
+{
+    zr_lm_config model = {.kind = ZR_LM_GPT2};
+    ZERO_TRY(zr_model_task_read(config, &asked->classifies, error));
+    if (asked->options->model_dir)
+        ZERO_TRY(zr_lm_config_read_in(asked->options->model_dir, &model, error));
+    asked->classifies = asked->classifies || model.labels.count;
+    if (!asked->classifies)
+        return ZERO_OK;
+    if (asked->preference.kind)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "--task classify and --preference %s: a training has one of them",
+                       zr_preference_name(asked->preference.kind));
+    return zr_model_task_check_attention(config->attention == ZR_ATTENTION_CAUSAL ? "causal" : NULL,
+                                         error);
+}
+
 static const zr_pack pack_of_attention[] = {
     [ZR_ATTENTION_AUTO] = ZR_PACK_MASKED,
     [ZR_ATTENTION_CAUSAL] = ZR_PACK_NONE,
@@ -146,6 +165,8 @@ zero_status zr_train_check_config(zr_train *train, zero_error *error)
         status = read_lora(&train->asked, config, error);
     if (status == ZERO_OK)
         status = read_preference(&train->asked, config, error);
+    if (status == ZERO_OK)
+        status = read_task(&train->asked, config, error);
     if (status == ZERO_OK)
         train->asked.pack = pack_of_attention[config->attention];
     if (status == ZERO_OK)

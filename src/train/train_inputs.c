@@ -9,6 +9,7 @@
 #include "setup/input_fingerprints.h"
 #include "setup/model_choice.h"
 #include "setup/model_lora.h"
+#include "setup/model_task.h"
 #include "train/training.h"
 
 #include <stdio.h>
@@ -41,6 +42,26 @@ static zero_status read_tokens(zr_train *train, zero_error *error)
     return ZERO_OK;
 }
 
+// Gives a model that has none the labels of the data, in the order of their names.
+static zero_status read_labels(zr_train *train, zero_error *error)
+{
+    zr_train_subject *subject = &train->subject;
+    zr_labels *labels = &subject->model_config.labels;
+    if (!train->asked.classifies)
+        return ZERO_OK;
+    if (!labels->count) {
+        ZERO_TRY(zr_corpus_labels(subject->corpus, labels, error));
+        labels->drawn = true;
+    }
+    zr_model_task_finish(&subject->model_config);
+    ZERO_TRY(zr_lm_check(&subject->model_config, error));
+    subject->shape = zr_lm_shape_of(&subject->model_config);
+    zr_lm_config bare = subject->model_config;
+    bare.lora = (zr_lora){0};
+    subject->parameters = zr_lm_parameters(&bare);
+    return ZERO_OK;
+}
+
 static zero_status read_train_shape(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
@@ -63,7 +84,9 @@ static zero_status read_train_shape(zr_train *train, zero_error *error)
     zr_model_choice_free(&found);
     if (status == ZERO_OK)
         status = zr_model_base_check(&train->subject.model_config, question.model, error);
-    return status == ZERO_OK ? read_tokens(train, error) : status;
+    if (status == ZERO_OK)
+        status = read_tokens(train, error);
+    return status == ZERO_OK ? read_labels(train, error) : status;
 }
 
 static zero_status open_corpus(zr_train *train, const char *const *arguments, int count,
@@ -76,6 +99,7 @@ static zero_status open_corpus(zr_train *train, const char *const *arguments, in
         .chat = &train->subject.chat,
         .preferences = zr_reading_preferences(&train->asked.preference),
         .prompt_loss = train->asked.preference.prompt_loss > 0,
+        .classifies = train->asked.classifies,
         .watch = zr_reading_watch(&train->subject.reading, train->comm, &train->logger),
         .follows = zr_reading_follows(train->comm)};
     return zr_corpus_open(&options, out, error);
@@ -113,6 +137,7 @@ static zero_status make_datasets(zr_train *train, zero_error *error)
                                                  train->subject.tokenizer,
                                                  train->subject.shape.vocab, train->resolved.seq);
     reading.pack = train->asked.pack;
+    reading.labels = train->asked.classifies ? &train->subject.model_config.labels : NULL;
     ZERO_TRY(zr_corpus_read(train->subject.corpus, &reading, &train->subject.data,
                             tenth ? &train->subject.val : NULL, error));
     train->subject.val_is_tenth = train->subject.val.count > 0;
@@ -121,7 +146,9 @@ static zero_status make_datasets(zr_train *train, zero_error *error)
         ZERO_TRY(
             zr_corpus_read(train->subject.val_corpus, &reading, &train->subject.val, NULL, error));
         zr_reading_warn_records(train->subject.val_corpus, &train->logger);
+        zr_reading_warn_shortened(train->subject.val_corpus, &train->subject.val, &train->logger);
     }
+    zr_reading_warn_shortened(train->subject.corpus, &train->subject.data, &train->logger);
     zr_reading_warn_chat(&train->subject.chat, &train->logger);
     return see_documents(train);
 }

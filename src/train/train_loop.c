@@ -217,8 +217,9 @@ static void report_evaluation(loop *l, int64_t step, int64_t batches,
     zr_train_run *run = &l->train->run;
     char text[sizeof run->evals.text];
     describe_evaluated_text(batches, result->windows, text, sizeof text);
-    const zr_metrics_eval line = {step, result->loss, result->pairs, result->accuracy,
-                                  result->margin};
+    const zr_metrics_eval line = {step,           result->loss,
+                                  result->pairs,  result->accuracy,
+                                  result->margin, l->train->subject.model_config.labels.count > 0};
     if (run->outputs.metrics)
         report_lost_line(l->train, step, zr_metrics_eval_write(run->outputs.metrics, &line, &error),
                          &error);

@@ -27,7 +27,8 @@ static zero_status prepare_sample(const zr_train_subject *subject, int64_t seed,
 
 bool zr_train_makes_samples(const zr_train *train)
 {
-    return train->asked.options->sample_every > 0 && !zr_engine_plan(train->run.engine)->pipeline;
+    return train->asked.options->sample_every > 0 && !train->subject.model_config.labels.count &&
+           !zr_engine_plan(train->run.engine)->pipeline;
 }
 
 zero_status zr_train_sample_check(const zr_train_subject *subject, zero_engine *engine,

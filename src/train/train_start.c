@@ -98,15 +98,17 @@ static void describe_adapters(const zr_train_subject *subject, char *out, size_t
     zr_lora_write(&config->lora, config, adapters, sizeof adapters);
     const char *base = zr_weight_format_name(config->base);
     snprintf(out, size, "; adapters %s: %.3f M parameters train%s%s", adapters,
-             (double)(zr_lm_parameters(config) - subject->parameters) / 1e6,
-             base ? ", of a base in " : "", base ? base : "");
+             (double)zr_lm_trained(config) / 1e6, base ? ", of a base in " : "", base ? base : "");
 }
 
-// Writes "; preferences by dpo,beta=0.1,smoothing=0".
-static void describe_preference(const zr_train_subject *subject, char *out, size_t size)
+// Writes "; 3 labels, with a new head" or "; preferences by dpo,beta=0.1,smoothing=0".
+static void describe_task(const zr_train_subject *subject, char *out, size_t size)
 {
     char text[ZR_PREFERENCE_TEXT];
     *out = 0;
+    if (subject->model_config.labels.count)
+        snprintf(out, size, "; %d labels%s", subject->model_config.labels.count,
+                 subject->model_config.labels.drawn ? ", with a new head" : "");
     if (!subject->model_config.preference.kind)
         return;
     zr_preference_write(&subject->model_config.preference, text);
@@ -118,16 +120,15 @@ void zr_train_describe_model(const zr_train *train)
     const zero_train_options *options = train->asked.options;
     const zr_train_subject *subject = &train->subject;
     const zero_logger *logger = &train->logger;
-    char held_out[512], masked[192], adapters[ZR_LORA_TEXT + 64],
-        preference[ZR_PREFERENCE_TEXT + 32];
+    char held_out[512], masked[192], adapters[ZR_LORA_TEXT + 64], task[ZR_PREFERENCE_TEXT + 32];
     describe_adapters(subject, adapters, sizeof adapters);
-    describe_preference(subject, preference, sizeof preference);
+    describe_task(subject, task, sizeof task);
     log_info(logger, "model    %s%s; vocabulary %lld (%s); %.3f M parameters, context %lld%s%s",
              options->new_spec ? "new random weights, " : "from ",
              options->new_spec ? options->new_spec : options->model_dir,
              (long long)subject->shape.vocab, zr_tokenizer_name(subject->tokenizer),
              (double)subject->parameters / 1e6, (long long)subject->shape.positions, adapters,
-             preference);
+             task);
     describe_shape(subject, logger);
     describe_held_out(subject, options->val, held_out, sizeof held_out);
     describe_masked(subject, masked, sizeof masked);

@@ -35,6 +35,7 @@ typedef struct zr_train_asked { // filled before anything is read, by training.c
     zr_lora lora;             // the adapters that the configuration asks for
     zr_weight_format base;    // and in which codes it keeps what they adapt
     zr_preference preference; // the loss that it asks for
+    bool classifies;          // it gives texts labels
     zr_pack pack;             // which data it wants packed
 } zr_train_asked;
 

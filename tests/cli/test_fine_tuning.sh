@@ -21,6 +21,10 @@ json.dump([{"conversations": [{"from": "human", "value": turn(i)[0]}, {"from": "
 faq = [{"question": "How do I return the %s?" % things[i % 5], "answer": "By post, within %d days." % (7 + i % 5)} for i in range(60)]
 json.dump(faq, open("faq.json", "w"))
 json.dump(faq[:12], open("held.json", "w"))
+for name, count in ("reviews", 60), ("unseen", 12):
+    with open(name + ".jsonl", "w") as f:
+        for i in range(count):
+            f.write(json.dumps({"review": "The %s was %s." % (things[i % 5], ["dull", "plain", "fine"][i % 3]), "stars": 1 + 2 * (i % 3)}) + "\n")
 def answer(i, good): return ("Certainly: by post, within %d days." if good else "No idea, %d times.") % (i % 7)
 json.dump([{"prompt": [{"role": "user", "content": faq[i]["question"]}], "chosen": [{"role": "assistant", "content": answer(i, True)}],
             "rejected": [{"role": "assistant", "content": answer(i, False)}]} for i in range(40)], open("pairs.json", "w"))

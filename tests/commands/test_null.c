@@ -339,6 +339,9 @@ static void of_jobs(const tiny *t)
     REFUSES("result", zero_evaluation_report(NULL, NULL, 0, write_nothing, NULL, e));
     REFUSES("write",
             zero_evaluation_report(&(zero_eval_result){.tokens = 1}, NULL, 0, NULL, NULL, e));
+    FUNCTION(zero_labelled_text_report);
+    REFUSES("text", zero_labelled_text_report(NULL, write_nothing, NULL, e));
+    REFUSES("write", zero_labelled_text_report(&(zero_labelled_text){.number = 1}, NULL, NULL, e));
 }
 
 static void of_files(const tiny *t)

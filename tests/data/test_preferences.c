@@ -284,7 +284,7 @@ static void other_data_are_refused(void **state)
     options.preferences = ZR_PREFERENCES_NONE;
     options.field = "prompt=p,chosen=c,rejected=r";
     assert_int_equal(zr_corpus_open(&options, &corpus, &error), ZERO_ERR_USAGE);
-    assert_non_null(strstr(error.message, "only --preference reads"));
+    assert_non_null(strstr(error.message, "only --preference and --task classify read"));
 }
 
 // The hash tells which answer is which, though the tokens are the same.

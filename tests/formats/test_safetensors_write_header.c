@@ -67,6 +67,32 @@ static void test_prefix_and_escapes(void **state)
     zr_st_layout_free(&layout);
 }
 
+// A head of labels has what is peft's of a prefix, and its place in the file by its whole name.
+static void test_heads_of_labels_stand_next_to_the_model(void **state)
+{
+    const zr_st_entry entries[] = {
+        {"h.0.weight", ZERO_F32, 1, (const int64_t[]){1}},
+        {"score.weight", ZERO_F32, 1, (const int64_t[]){1}},
+    };
+    static const struct {
+        const char *prefix, *score, *other;
+    } cases[] = {
+        {"base_model.model.transformer.", "\"base_model.model.score.weight\"",
+         "\"base_model.model.transformer.h.0.weight\""},
+        {"transformer.", "\"score.weight\"", "\"transformer.h.0.weight\""},
+    };
+    for (int i = 0; i < ZR_COUNT(cases); i++) {
+        zr_st_layout layout;
+        assert_int_equal(zr_st_layout_create(entries, 2, cases[i].prefix, &layout, NULL), ZERO_OK);
+        zr_buffer_append(&layout.header, "", 1);
+        const char *score = strstr(layout.header.data + 8, cases[i].score),
+                   *other = strstr(layout.header.data + 8, cases[i].other);
+        assert_true(score && other && score < other);
+        assert_true(layout.begin[1] < layout.begin[0]);
+        zr_st_layout_free(&layout);
+    }
+}
+
 static void test_no_tensors(void **state)
 {
     zr_st_layout layout;
@@ -112,6 +138,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_reference_writers_bytes),
         cmocka_unit_test(test_prefix_and_escapes),
+        cmocka_unit_test(test_heads_of_labels_stand_next_to_the_model),
         cmocka_unit_test(test_no_tensors),
         cmocka_unit_test(test_sizes_that_overflow),
         cmocka_unit_test(test_every_allocation_may_fail),

@@ -9,7 +9,8 @@ static bool same_shape(const zr_lm_config *a, const zr_lm_config *b)
 {
     const zr_lm_shape x = zr_lm_shape_of(a), y = zr_lm_shape_of(b);
     return a->kind == b->kind && x.width == y.width && x.vocab == y.vocab && x.layers == y.layers &&
-           x.positions == y.positions;
+           x.positions == y.positions && a->labels.count == b->labels.count &&
+           !memcmp(a->labels.text, b->labels.text, (size_t)a->labels.bytes);
 }
 
 zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)

@@ -1,5 +1,5 @@
-// JSON records of every shape, read as text and for their answers, in lines and arrays: every part
-// of a document is inside it, and records are counted ahead as they are read.
+// JSON records of every shape, read as text, for their answers and with their labels, in lines and
+// arrays: every part of a document is inside it, and records are counted ahead as they are read.
 #include "fuzz.h"
 
 #include "data/jsonl_records.h"
@@ -16,12 +16,18 @@ static void check(const zr_document *document)
     }
 }
 
+static void check_label(const zr_record_label *label, bool read)
+{
+    fuzz_must(memchr(label->text, 0, sizeof label->text) && (*label->text != 0) == read);
+}
+
 static zero_status read_all(const char *text, size_t size, const zr_chat *chat,
-                            zr_preferences preferences, zero_error *error)
+                            zr_preferences preferences, bool classifies, zero_error *error)
 {
     zr_records records = zr_records_of("x.jsonl", text, size);
     records.chat = chat;
     records.preferences = preferences;
+    records.classifies = classifies;
     zr_text_record record = {.ends = false};
     zero_status status = ZERO_OK;
     zr_records ahead = records;
@@ -36,6 +42,7 @@ static zero_status read_all(const char *text, size_t size, const zr_chat *chat,
             check(&record.document);
             check(&record.rejected);
             fuzz_must(!record.rejected.text.length || record.pair);
+            check_label(&record.label, classifies);
             fuzz_must(record.document.text.length && records.seen <= lines &&
                       records.empty < records.seen && records.split.at <= size);
         }
@@ -51,10 +58,11 @@ zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)
     zr_chat chat;
     const char *format = formats[size % ZR_COUNT(formats)];
     ZERO_TRY(zr_chat_load(NULL, format, NULL, &chat, error));
+    read_all((const char *)data, size, &chat, ZR_PREFERENCES_NONE, true, NULL);
     zero_status status = ZERO_OK; // of the last: most texts have only one of these records
     for (int what = ZR_PREFERENCES_LABELS; what >= ZR_PREFERENCES_NONE; what--)
-        status =
-            read_all((const char *)data, size, &chat, (zr_preferences)what, what ? NULL : error);
+        status = read_all((const char *)data, size, &chat, (zr_preferences)what, false,
+                          what ? NULL : error);
     zr_chat_free(&chat);
     return status;
 }

@@ -107,7 +107,7 @@ static void files_come_back(void **state)
 {
     zr_lm_config config = model_of("gpt2");
     zr_buffer text = {0};
-    zr_lora lora;
+    zr_lora_file file;
     char *base;
     assert_int_equal(zr_lora_parse("r=3,alpha=5,rslora,dora,dropout=0.25,targets=c_proj", "x",
                                    &config, &config.lora, NULL),
@@ -115,14 +115,34 @@ static void files_come_back(void **state)
     zr_lora_write_peft(&config, "models/one \"two\"", &text);
     assert_false(text.failed);
     write_file(text.data);
-    assert_int_equal(zr_lora_read_peft(path, &config, &lora, &base, NULL), ZERO_OK);
-    assert_string_equal(base, "models/one \"two\"");
-    assert_true(lora.rank == 3 && lora.alpha == 5 && lora.rank_root && lora.magnitudes &&
-                lora.dropout == 0.25f && lora.targets == config.lora.targets);
-    zr_free(base);
+    assert_int_equal(zr_lora_read_peft(path, &config, &file, NULL), ZERO_OK);
+    assert_string_equal(file.base, "models/one \"two\"");
+    const zr_lora *lora = &file.lora;
+    assert_true(lora->rank == 3 && lora->alpha == 5 && lora->rank_root && lora->magnitudes &&
+                lora->dropout == 0.25f && lora->targets == config.lora.targets);
+    assert_false(file.scores);
+    zr_lora_file_free(&file);
     assert_int_equal(zr_lora_read_base(path, &base, NULL), ZERO_OK);
     assert_string_equal(base, "models/one \"two\"");
     zr_free(base);
+    zr_buffer_free(&text);
+}
+
+// An adapter of a model with labels has their head as a whole.
+static void heads_of_labels_come_back(void **state)
+{
+    zr_lm_config config = model_of("llama:layers=2");
+    zr_buffer text = {0};
+    zr_lora_file file;
+    assert_int_equal(zr_lora_parse("r=3", "x", &config, &config.lora, NULL), ZERO_OK);
+    assert_int_equal(zr_labels_number(&config.labels, 3, NULL), ZERO_OK);
+    zr_lora_write_peft(&config, "models/one", &text);
+    assert_false(text.failed);
+    assert_non_null(strstr(text.data, "\"task_type\": \"SEQ_CLS\""));
+    write_file(text.data);
+    assert_int_equal(zr_lora_read_peft(path, &config, &file, NULL), ZERO_OK);
+    assert_true(file.scores && file.lora.targets == config.lora.targets);
+    zr_lora_file_free(&file);
     zr_buffer_free(&text);
 }
 
@@ -142,6 +162,9 @@ static void files_of_others(void **state)
         {"{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": \"all-linear\"}", NULL},
         {HEAD ", \"rank_pattern\": {\"q_proj\": 4}}", "\"rank_pattern\" is set"},
         {HEAD ", \"modules_to_save\": [\"lm_head\"]}", "\"modules_to_save\" is set"},
+        {HEAD ", \"modules_to_save\": [\"score\", 3]}", "\"modules_to_save\" is set"},
+        {HEAD ", \"modules_to_save\": \"score\"}", "\"modules_to_save\" is set"},
+        {HEAD ", \"modules_to_save\": [\"classifier\", \"score\"]}", NULL},
         {HEAD ", \"bias\": \"all\"}", "the key bias"},
         {HEAD ", \"lora_alpha\": \"x\"}", "\"lora_alpha\" must be a number"},
         {"{\"peft_type\": \"IA3\"}", "\"peft_type\" is \"IA3\""},
@@ -154,11 +177,10 @@ static void files_of_others(void **state)
     const zr_lm_config config = model_of("llama:layers=2");
     for (int i = 0; i < ZR_COUNT(cases); i++) {
         zero_error error = {0};
-        zr_lora lora;
-        char *base;
+        zr_lora_file file;
         write_file(cases[i].text);
-        zero_status status = zr_lora_read_peft(path, &config, &lora, &base, &error);
-        assert_null(base);
+        zero_status status = zr_lora_read_peft(path, &config, &file, &error);
+        assert_null(file.base);
         if ((status == ZERO_OK) != !cases[i].words ||
             (cases[i].words && !strstr(error.message, cases[i].words)))
             fail_msg("%s: %s", cases[i].text, error.message);
@@ -168,9 +190,9 @@ static void files_of_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_come_back), cmocka_unit_test(no_adapters),
-        cmocka_unit_test(what_is_wrong_is_refused), cmocka_unit_test(files_come_back),
-        cmocka_unit_test(files_of_others)};
+        cmocka_unit_test(texts_come_back),           cmocka_unit_test(no_adapters),
+        cmocka_unit_test(what_is_wrong_is_refused),  cmocka_unit_test(files_come_back),
+        cmocka_unit_test(heads_of_labels_come_back), cmocka_unit_test(files_of_others)};
     close(mkstemp(path));
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);
