@@ -85,7 +85,8 @@ zero_status zr_engine_parameters_stale(zero_engine *engine, zero_error *error);
 // changes this rank's part of a flat parameter, until the guard is removed (NULL). Other callers
 // that would change states are rejected meanwhile. Set between steps; not collective. Some states
 // cannot be guarded (zr_engine_can_guard): those on NVMe, because they leave it through the
-// update's buffers, those under a delayed update, and those in 8 bits, which leave as fp32 numbers. `await` is not called for them.
+// update's buffers, those under a delayed update, and those in 8 bits, which leave as fp32 numbers.
+// `await` is not called for them.
 typedef struct zr_guard {
     zero_status (*await)(void *user, int flat_param, zero_error *error); // on the rank's thread
     void *user;

@@ -88,7 +88,7 @@ typedef struct zr_moves {
 
 // Lists the walks of an update over all groups, with the existing vectors that each reads and
 // writes. Returns their number: LAMB and Muon have two, Adafactor three, and a delayed update has
-// two, the second of which makes parameters from the master.
+// two: its second one makes parameters from the master.
 int zr_plan_walks(const zr_plan *plan, zr_walk_vectors walks[ZR_MOST_WALKS]);
 // The walk that makes parameters from the master.
 extern const zr_walk_vectors zr_copy_walk;

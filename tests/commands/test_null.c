@@ -1,49 +1,13 @@
 // NULL, where a function of the public interface needs a pointer, gives ZERO_ERR_USAGE that names
 // function and argument, or what <zero/status.h> says of functions that return no status. Every
 // function that a header declares has its lines here.
-#include "../setup/tiny_engine.h"
-
-#include "base/errors.h"
-#include <zero/zero.h>
+#include "null_cases.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MOST = 200 };
-static const char *covered[MOST];
-static int covered_count;
-static zero_error said;
-
-// The lines that follow are of this function, which must exist.
-#define FUNCTION(name) cover(#name, (void (*)(void))name)
-static void cover(const char *name, void (*function)(void))
-{
-    assert_non_null(function);
-    assert_true(covered_count < MOST);
-    covered[covered_count++] = name;
-}
-
-static void check_refusal(zero_status status, const zero_error *error, const char *argument)
-{
-    const char *function = covered[covered_count - 1];
-    if (status != ZERO_ERR_USAGE ||
-        (error && (!strstr(error->message, function) || !strstr(error->message, argument))))
-        fail_msg("%s without %s: status %d, \"%s\"", function, argument, status,
-                 error ? error->message : "");
-}
-
-// The call, with `e` for the error object: once with one, once with NULL.
-#define REFUSES(argument, call)                                                                    \
-    do {                                                                                           \
-        zero_error *e = &said;                                                                     \
-        said = (zero_error){0};                                                                    \
-        check_refusal((call), e, argument);                                                        \
-        e = NULL;                                                                                  \
-        check_refusal((call), e, argument);                                                        \
-    } while (0)
 
 static void write_nothing(void *user, const char *text) { (void)user, (void)text; }
 static int emit_nothing(void *user, const char *text, size_t length)
