@@ -262,8 +262,10 @@ static zero_status load_state_vector(zero_comm *comm, const char *directory,
     if (status == ZERO_OK && !l.file)
         status = zr_fail(error, ZERO_ERR_DATA,
                          "the checkpoint \"%s\" has no %s, which this training keeps: it was made "
-                         "with another optimizer or precision",
-                         directory, vector->name);
+                         "%s",
+                         directory, vector->name,
+                         strcmp(vector->name, "average") ? "with another optimizer or precision"
+                                                         : "without libzero.ema_decay (--ema)");
     if (status == ZERO_OK)
         status = read_vector(&l, error);
     zr_buffer_free(&l.extents);

@@ -140,18 +140,25 @@ static void append_rank_places(const zr_planner *p, zr_buffer *out)
         zr_buffer_printf(out, "all ranks on one machine\n");
 }
 
+static const char *states_words(zero_dtype states)
+{
+    return states == ZERO_U8     ? " with states in 8 bits"
+           : states == ZERO_BF16 ? " with states in bf16"
+                                 : "";
+}
+
 void zr_planner_title(const zr_planner *p, zr_buffer *out)
 {
     int threads = zr_planner_threads(p);
     const zr_offload_config *offload = &p->config->offload;
     zr_buffer_printf(
         out,
-        "%s: %.3f M parameters%s; %s, %s; windows of %lld tokens; bytes of %s, "
+        "%s: %.3f M parameters%s; %s, %s%s; windows of %lld tokens; bytes of %s, "
         "%d thread%s, ",
         p->subject.name, (double)zr_model_parameters(p->model) / 1e6,
         p->subject.assumed_vocabulary ? " (with the 256 tokens of the tokenizer bytes)" : "",
         p->settings.precision.name, zr_optimizer_traits_of(p->config->optimizer.kind)->name,
-        (long long)p->subject.seq,
+        states_words(p->config->states_dtype), (long long)p->subject.seq,
         p->config->pipeline.stages > 1 ? "the rank that needs most" : "one rank", threads,
         threads == 1 ? "" : "s");
     append_rank_places(p, out);

@@ -65,5 +65,6 @@ zr_op op_case_orthogonal_update(operands *o)
 zr_op op_case_average(operands *o)
 {
     const zr_update s = range_of(ZR_UPDATE_SGD, ZERO_F32);
+    o->update.first = false; // the first update does not read the average
     return zr_op_average(&s, &o->update, o->a, o->b);
 }
