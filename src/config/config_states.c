@@ -1,10 +1,11 @@
 // The type of optimizer states, from libzero.optimizer_states (--optimizer-states) and DeepSpeed's
-// two switches, and what has no states of that type.
+// two switches, and what has no states of that type; the decay of the average of the weights.
 #include "config/settings.h"
 
 #include <string.h>
 
 #define STATES "libzero.optimizer_states"
+#define EMA "libzero.ema_decay"
 
 static const struct {
     const char *path;
@@ -56,8 +57,7 @@ static zero_status check_states(const zr_config *config, const zr_setting *setti
     char why[256] = "";
     if (config->states_dtype == ZERO_BF16 && config->dtype == ZERO_F16)
         snprintf(why, sizeof why,
-                 "training is in fp16; expected fp32 or 8bit states, or bf16 "
-                 "training");
+                 "training is in fp16; expected fp32 or 8bit states, or bf16 training");
     else if (!has_states_of(config))
         snprintf(why, sizeof why, "the optimizer is %s; Adam and AdamW have states of 8 bits",
                  name);
@@ -73,11 +73,12 @@ zero_status zr_config_fill_states(zr_config *config, zero_error *error)
     const char *path;
     const zr_setting *asked = find_switch(config, &path), *own = zr_config_at(config, STATES);
     const char *name = json_string_value(own->value);
+    if (config->optimizer.ema_decay >= 1)
+        return refuse(config, zr_config_at(config, EMA), EMA,
+                      "such an average never moves; expected at least 0 and below 1", error);
     config->states_dtype = name ? type_named(name) : asked ? ZERO_BF16 : ZERO_F32;
     if (name && asked && config->states_dtype != ZERO_BF16)
         return refuse(config, asked, path,
-                      "libzero.optimizer_states says another type; keep one "
-                      "of them",
-                      error);
+                      "libzero.optimizer_states says another type; keep one of them", error);
     return check_states(config, name ? own : asked, name ? STATES : path, error);
 }
