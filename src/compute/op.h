@@ -2,7 +2,7 @@
 //
 //   zr_run(queue, zr_op_norm_forward(&norm, x, NULL, NULL, gamma, beta, y, mean, rstd));
 //
-// The seven op headers declare the kinds of a family, one macro each:
+// The eight op headers declare the kinds of a family, one macro each:
 //
 //   #define ZR_OPERANDS_norm_forward(AT)
 //       AT(x, const void *, ZR_READ, s->stream, s->rows * s->width) ...
