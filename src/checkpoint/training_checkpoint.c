@@ -28,6 +28,22 @@ static zero_status add_state_vector(zr_state_vectors *v, zero_engine *engine, zr
     return ZERO_OK;
 }
 
+// Adafactor's averages, by torch's names; col_var also has those of vectors.
+static zero_status add_factors(zr_state_vectors *v, zero_engine *engine, zr_view_purpose purpose,
+                               zero_error *error)
+{
+    static const char *const names[] = {"row_var", "col_var"};
+    for (int i = 0; i < ZR_COUNT(names); i++) {
+        zr_factors_view *view = &v->factors[i];
+        ZERO_TRY(zr_factors_view_create(engine, i == 0, purpose, view, error));
+        assert(v->count < ZR_MOST_STATE_VECTORS);
+        if (view->view.tensor_count)
+            v->of[v->count++] =
+                (zr_state_vector){.name = names[i], .dtype = ZERO_F32, .view = view->view};
+    }
+    return ZERO_OK;
+}
+
 // Lists the vectors. stale: units read parameters that are one update older than the weights.
 static zero_status list_state_vectors(zero_engine *engine, zr_view_purpose purpose, bool stale,
                                       zr_state_vectors *v, zero_error *error)
@@ -44,6 +60,8 @@ static zero_status list_state_vectors(zero_engine *engine, zr_view_purpose purpo
     if (settings->average)
         ZERO_TRY(
             add_state_vector(v, engine, ZR_VECTOR_AVERAGE, purpose, "average", ZERO_F32, error));
+    if (settings->factored)
+        ZERO_TRY(add_factors(v, engine, purpose, error));
     return stale ? add_state_vector(v, engine, ZR_VECTOR_PARAMETERS, purpose, "parameters",
                                     settings->precision.parameters, error)
                  : ZERO_OK;
@@ -53,6 +71,8 @@ void zr_state_vectors_free(zr_state_vectors *v)
 {
     for (int i = 0; i < v->count; i++)
         zr_model_view_free(&v->views[i]);
+    for (int i = 0; i < ZR_COUNT(v->factors); i++)
+        zr_factors_view_free(&v->factors[i]);
 }
 
 // Returns NULL for a single one, which is not written.

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "checkpoint/states.h"
+#include "checkpoint/factors_view.h"
 #include "checkpoint/model_view.h"
 #include "model/architecture.h"
 
@@ -23,6 +24,7 @@ void zr_checkpoint_abandon(zero_checkpoint *checkpoint);
 enum { ZR_MOST_STATE_VECTORS = 5 };
 typedef struct zr_state_vectors {
     zr_model_view views[ZR_MOST_STATE_VECTORS];
+    zr_factors_view factors[2]; // Adafactor's, of rows and of columns
     zr_state_vector of[ZR_MOST_STATE_VECTORS];
     int count;
 } zr_state_vectors;

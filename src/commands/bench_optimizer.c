@@ -14,11 +14,18 @@
 enum { PART = ZR_SQUARES_CHUNK, PARTS = 512, ROUNDS = 5 };
 #define DEFAULT_ELEMENTS 100e6
 
+enum {
+    ROW = 2048,
+    ROWS = PART * PARTS / ROW
+}; // of Adafactor's matrix, which is used again and again
+
 typedef struct shard {
     zr_queue *queue;
     int64_t count; // a multiple of PART * PARTS
     zr_range_states states;
     double norm;
+    int64_t row_sums[2 * ROWS], column_sums[2 * ROW]; // of Adafactor
+    float row_roots[ROWS], column_roots[ROW];
 } shard;
 
 static zero_status gradient_norm(void *user, zero_error *error)
@@ -51,6 +58,50 @@ static zero_status update_shard(void *user, zero_error *error)
                                      .gradient_scale = (float)(1 / (s->norm + 1e-6))};
     zr_run(s->queue, zr_op_update_of(&adamw, &values, s->count, &s->states));
     return ZERO_OK;
+}
+
+typedef enum factored_walk { SUMS, SQUARES, UPDATE } factored_walk;
+
+// Adafactor's walks, over as many elements at a time as the engine's.
+static zero_status walk_factored(shard *s, factored_walk walk)
+{
+    static const zr_factored_values values = {.gradient_scale = 1,
+                                              .most = 1e6f,
+                                              .keep = 1,
+                                              .step = 1e-6f,
+                                              .coarse = 0x1p-30,
+                                              .fine = 0x1p-70};
+    const zr_range_states *at = &s->states;
+    const zr_factored shape = {.gradient = at->gradient_dtype,
+                               .parameters = at->parameters_dtype,
+                               .width = ROW,
+                               .stride = ROW,
+                               .parts = 1,
+                               .count = PART * PARTS};
+    double sums[PARTS];
+    for (int64_t i = 0; i < s->count; i += shape.count) {
+        const char *g = (const char *)at->gradient + i * (int64_t)zero_dtype_bytes(shape.gradient);
+        if (walk == SUMS)
+            zr_run(s->queue, zr_op_factor_sums(&shape, &values, g, s->row_sums, s->column_sums));
+        else if (walk == SQUARES)
+            zr_run(s->queue,
+                   zr_op_factored_squares(&shape, &values, g, s->row_roots, s->column_roots, sums));
+        else
+            zr_run(s->queue,
+                   zr_op_factored_update(&shape, &values, at->master + i, g, s->row_roots,
+                                         s->column_roots, (uint16_t *)at->parameters + i));
+    }
+    return ZERO_OK;
+}
+
+static zero_status factor_sums(void *user, zero_error *error) { return walk_factored(user, SUMS); }
+static zero_status factor_squares(void *user, zero_error *error)
+{
+    return walk_factored(user, SQUARES);
+}
+static zero_status factor_update(void *user, zero_error *error)
+{
+    return walk_factored(user, UPDATE);
 }
 
 static zero_status norm_and_update(void *user, zero_error *error)
@@ -96,7 +147,10 @@ static zero_status measure_kernels(const zr_bench *bench, shard *s, zero_error *
     } rows[] = {{"norm", gradient_norm, 2},
                 {"update", update_shard, ZR_MEMORY_UPDATE_BYTES(ZERO_F32)},
                 {"read-modify-write", read_modify_write, ZR_MEMORY_UPDATE_BYTES(ZERO_F32)},
-                {"fused", norm_and_update, 2 + ZR_MEMORY_UPDATE_BYTES(ZERO_F32)}};
+                {"fused", norm_and_update, 2 + ZR_MEMORY_UPDATE_BYTES(ZERO_F32)},
+                {"Adafactor, sums", factor_sums, 2},
+                {"Adafactor, squares", factor_squares, 2},
+                {"Adafactor, update", factor_update, 2 + 4 + 4 + 2}};
     double seconds[ZR_COUNT(rows)];
     zr_bench_say(
         bench,

@@ -59,7 +59,9 @@ static json_t *auto_betas(const zr_config *config, const zr_config_facts *facts)
 
 static json_t *kind_eps(const zr_config *config, const zr_config_facts *facts)
 {
-    return json_real(optimizer_defaults(config)->eps);
+    double eps = optimizer_defaults(config)->eps;
+    return config->optimizer.kind == ZR_OPTIMIZER_ADAFACTOR ? json_pack("[nf]", eps)
+                                                            : json_real(eps);
 }
 
 static json_t *kind_momentum(const zr_config *config, const zr_config_facts *facts)

@@ -67,7 +67,7 @@ static zero_status check_stage(const zr_config *config, int tier, const char *ke
                    (long long)least);
 }
 
-// LAMB's norms are sums over the ranks, which must be exchanged in one order on every rank, so an
+// The norms of LAMB and Adafactor are sums over the ranks, which must be exchanged in one order on every rank, so an
 // update that runs during a step cannot request them.
 static zero_status check_delayed(const zr_config *config, zero_error *error)
 {

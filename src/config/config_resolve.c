@@ -55,7 +55,7 @@ static void fill_field(zr_config *config, const zr_key *key, const json_t *value
         *(int64_t *)field = json_integer_value(value);
     else if (key->type == ZR_KEY_UPDATES)
         *(int64_t *)field = json_integer_value(value); // a part of the run follows
-    else if (key->type == ZR_KEY_NUMBER)
+    else if (json_is_real(value))
         *(double *)field = json_number_value(value);
     else if (key->type == ZR_KEY_ENUM)
         *(int *)field = choice_index(key, json_string_value(value));
@@ -90,6 +90,36 @@ static zero_status fill_betas(zr_config *config, zero_error *error)
     return ZERO_OK;
 }
 
+// Adafactor has two of them, as torch.optim.Adafactor spells them, and other optimizers one.
+static zero_status fill_eps(zr_config *config, zero_error *error)
+{
+    static const double LEAST = 1e-38; // whose reciprocal fp32 has
+    const zr_setting *setting = zr_config_at(config, "optimizer.params.eps");
+    const json_t *first = json_array_get(setting->value, 0),
+                 *second = json_array_get(setting->value, 1);
+    zr_optimizer_spec *o = &config->optimizer;
+    bool given =
+        setting->value && zr_key_applies(zr_key_at(zr_key_find("optimizer.params.eps")), config);
+    if (!given || (o->kind != ZR_OPTIMIZER_ADAFACTOR && !json_is_array(setting->value)))
+        return ZERO_OK;
+    if (o->kind != ZR_OPTIMIZER_ADAFACTOR)
+        return zr_fail(error, ZERO_ERR_CONFIG, "%s: optimizer.params.eps of %s: expected a number",
+                       zr_setting_where(config, setting).text,
+                       zr_optimizer_traits_of(o->kind)->name);
+    bool numbers = json_array_size(setting->value) == 2 && json_is_number(second) &&
+                   (json_is_null(first) || json_number_value(first) >= LEAST) &&
+                   json_number_value(second) >= 0;
+    if (!numbers)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s: optimizer.params.eps of Adafactor: expected [null, 1e-3] or two "
+                       "numbers, the first of at least 1e-38 and the second of at least 0",
+                       zr_setting_where(config, setting).text);
+    o->least_root = json_is_null(first) ? zr_optimizer_traits_of(o->kind)->standard.least_root
+                                        : json_number_value(first);
+    o->eps = json_number_value(second);
+    return ZERO_OK;
+}
+
 // Checks the conditions that hold between several keys.
 static zero_status check_optimizer(const zr_config *config, zero_error *error)
 {
@@ -103,6 +133,10 @@ static zero_status check_optimizer(const zr_config *config, zero_error *error)
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s: optimizer.params.min_coeff %g is above max_coeff %g", config->name,
                        o->min_coeff, o->max_coeff);
+    if (o->beta2_decay > 0)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s: optimizer.params.beta2_decay is %g; expected at most 0", config->name,
+                       o->beta2_decay);
     return ZERO_OK;
 }
 
@@ -237,6 +271,7 @@ zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts,
     fill_fields(config);
     zr_config_fill_schedule(config, facts, logger);
     ZERO_TRY(fill_betas(config, error));
+    ZERO_TRY(fill_eps(config, error));
     ZERO_TRY(check_optimizer(config, error));
     ZERO_TRY(check_schedule(config, logger, error));
     ZERO_TRY(zr_config_fill_precision(config, logger, error));

@@ -39,6 +39,8 @@ static zero_dtype type_named(const char *name)
 static bool has_states_of(const zr_config *config)
 {
     uint32_t adams = 1u << ZR_OPTIMIZER_ADAMW | 1u << ZR_OPTIMIZER_ADAM_L2;
+    if (config->optimizer.kind == ZR_OPTIMIZER_ADAFACTOR)
+        return config->states_dtype == ZERO_F32;
     return config->states_dtype != ZERO_U8 || adams >> config->optimizer.kind & 1;
 }
 
@@ -58,6 +60,9 @@ static zero_status check_states(const zr_config *config, const zr_setting *setti
     if (config->states_dtype == ZERO_BF16 && config->dtype == ZERO_F16)
         snprintf(why, sizeof why,
                  "training is in fp16; expected fp32 or 8bit states, or bf16 training");
+    else if (!has_states_of(config) && config->optimizer.kind == ZR_OPTIMIZER_ADAFACTOR)
+        snprintf(why, sizeof why,
+                 "the optimizer is %s, whose states are small and stay fp32; expected fp32", name);
     else if (!has_states_of(config))
         snprintf(why, sizeof why, "the optimizer is %s; Adam and AdamW have states of 8 bits",
                  name);

@@ -14,11 +14,17 @@
 #include <zero/configuration.h>
 
 static const char *const type_names[] = {
-    [ZR_KEY_BYTES] = "bytes",   [ZR_KEY_BOOL] = "true or false",
-    [ZR_KEY_INT] = "integer",   [ZR_KEY_NUMBER] = "number",
-    [ZR_KEY_STRING] = "string", [ZR_KEY_ENUM] = "one of",
-    [ZR_KEY_LIST] = "list",     [ZR_KEY_OBJECT] = "object",
-    [ZR_KEY_ANY] = "anything",  [ZR_KEY_UPDATES] = "updates, or part",
+    [ZR_KEY_BYTES] = "bytes",
+    [ZR_KEY_BOOL] = "true or false",
+    [ZR_KEY_INT] = "integer",
+    [ZR_KEY_NUMBER] = "number",
+    [ZR_KEY_STRING] = "string",
+    [ZR_KEY_ENUM] = "one of",
+    [ZR_KEY_LIST] = "list",
+    [ZR_KEY_OBJECT] = "object",
+    [ZR_KEY_ANY] = "anything",
+    [ZR_KEY_UPDATES] = "updates, or part",
+    [ZR_KEY_NUMBERS] = "number or list",
 };
 
 static const char *const treatment_names[] = {
@@ -171,6 +177,7 @@ static void describe_wanted(const zr_key *key, char wanted[ZR_KEY_WANTED_BYTES])
     switch (key->type) {
     case ZR_KEY_INT: describe_range(key, "an integer", wanted); break;
     case ZR_KEY_NUMBER: describe_range(key, "a number", wanted); break;
+    case ZR_KEY_NUMBERS: describe_range(key, "a list or a number", wanted); break;
     case ZR_KEY_ENUM: describe_choices(key, wanted); break;
     case ZR_KEY_BYTES:
         snprintf(wanted, ZR_KEY_WANTED_BYTES,
@@ -199,6 +206,10 @@ static bool check_type(const zr_key *key, json_t *value, json_t **normal)
     switch (key->type) {
     case ZR_KEY_INT: return check_int(key, value, normal);
     case ZR_KEY_NUMBER: return check_number(key, value, normal);
+    case ZR_KEY_NUMBERS:
+        if (!json_is_array(value))
+            return check_number(key, value, normal);
+        break;
     case ZR_KEY_ENUM: return check_enum(key, value, normal);
     case ZR_KEY_BYTES: return check_bytes(value, normal);
     case ZR_KEY_UPDATES: return check_updates(key, value, normal);

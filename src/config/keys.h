@@ -12,6 +12,7 @@ typedef enum zr_key_type {
     ZR_KEY_BOOL,
     ZR_KEY_INT, // 5e8 is an integer, 0.5 is not; "max" is 2^63-1
     ZR_KEY_NUMBER,
+    ZR_KEY_NUMBERS, // a number or a list
     ZR_KEY_BYTES,   // 512, "512", "2GB", "512MiB"
     ZR_KEY_UPDATES, // 100, or "5%" of the run's
     ZR_KEY_STRING,

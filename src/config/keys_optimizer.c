@@ -11,16 +11,19 @@ const zr_key zr_keys_optimizer[] = {
     KEY(ENUM, "optimizer.type", "AdamW", .any_case = true,
         .choices = "Adam|AdamW|SGD|Adagrad|Lion|LAMB|Muon|OneBitAdam|ZeroOneAdam|OneBitLamb|MuAdam|"
                    "MuAdamW|MuSGD|Adadelta|Adafactor|Adamax|ASGD|LBFGS|NAdam|RAdam|RMSprop|Rprop|"
-                   "SparseAdam", .allowed = "Adam|AdamW|SGD|Adagrad|Lion|LAMB|Muon",
+                   "SparseAdam", .allowed = "Adam|AdamW|SGD|Adagrad|Lion|LAMB|Muon|Adafactor",
         .removed = "OneBitAdam|ZeroOneAdam|OneBitLamb", .reason = "this optimizer is not built yet",
         .help = "Adam is AdamW unless adam_w_mode is false"),
     KEY(NUMBER, P "lr", "0.001", FIELD(optimizer.lr),
-        .help = "learning rate, unless the schedule has its own (Adagrad: 0.01)"),
+        .help = "learning rate, unless the schedule has its own (Adagrad and Adafactor: 0.01)"),
     KEY(LIST, P "betas", "[0.9, 0.999]", .kinds = ADAMS | IS(LION) | IS(LAMB) | IS(MUON),
         .help = "decay of the two averages, each at least 0 and below 1 (Muon: [0.9, 0.95], of "
                 "what is no matrix)"),
-    KEY(NUMBER, P "eps", "1e-8", .kinds = ADAMS | IS(ADAGRAD) | IS(LAMB) | IS(MUON),
-        FIELD(optimizer.eps), .help = "added to the denominator (Adagrad and Muon: 1e-10)"),
+    KEY(NUMBERS, P "eps", "1e-8",
+        .kinds = ADAMS | IS(ADAGRAD) | IS(LAMB) | IS(MUON) | IS(ADAFACTOR), FIELD(optimizer.eps),
+        .help = "added to the denominator (Adagrad and Muon: 1e-10). Adafactor has a list, by "
+                "default [null, 1e-3]: the least root of an average (null: that of fp32, 1.2e-7), "
+                "and the least scale of a tensor"),
     KEY(NUMBER, P "weight_decay", "0", FIELD(optimizer.weight_decay),
         .help = "weight decay; see libzero.decay_all"),
     KEY(NUMBER, P "momentum", "0", .kinds = IS(SGD) | IS(MUON), FIELD(optimizer.momentum),
@@ -46,6 +49,29 @@ const zr_key zr_keys_optimizer[] = {
         .help = "least trust ratio"),
     KEY(NUMBER, P "max_coeff", "10", .kinds = IS(LAMB), FIELD(optimizer.max_coeff),
         .help = "largest trust ratio"),
+    KEY(NUMBER, P "beta2_decay", "-0.8", .kinds = IS(ADAFACTOR), .least = -10,
+        FIELD(optimizer.beta2_decay),
+        .help = "exponent, at most 0: update t takes t^beta2_decay of its squares into the "
+                "averages"),
+    KEY(NUMBER, P "d", "1", .kinds = IS(ADAFACTOR), .least = 1, FIELD(optimizer.clip),
+        .help = "largest root of the mean square of a tensor's update, before its scale"),
+    KEY(ANY, P "clip_threshold", NULL, .kinds = IS(ADAFACTOR),
+        FORBIDDEN(NULL, "it is named d, as in torch.optim.Adafactor"),
+        .help = "the name of d in transformers"),
+    KEY(ANY, P "decay_rate", NULL, .kinds = IS(ADAFACTOR),
+        FORBIDDEN(NULL, "it is named beta2_decay, as in torch.optim.Adafactor"),
+        .help = "the name of beta2_decay in transformers"),
+    KEY(ANY, P "scale_parameter", NULL, .kinds = IS(ADAFACTOR),
+        FORBIDDEN("true", "updates are always scaled by a tensor's root mean square, but at least "
+                          "by the second number of eps"),
+        .help = "of transformers' Adafactor"),
+    KEY(ANY, P "relative_step", NULL, .kinds = IS(ADAFACTOR),
+        FORBIDDEN(NULL, "the rate is always the lesser of lr and 1/sqrt(t); write lr 1e-2 for that "
+                        "of transformers' relative_step, or a schedule"),
+        .help = "of transformers' Adafactor"),
+    KEY(ANY, P "warmup_init", NULL, .kinds = IS(ADAFACTOR),
+        FORBIDDEN("false", "write a schedule with a warm-up instead, such as WarmupLR"),
+        .help = "of transformers' Adafactor"),
     KEY(BOOL, P "adam_w_mode", "true", .kinds = ADAMS, FIELD(adam_w_mode),
         .help = "of Adam: false adds the decay to the gradient; AdamW ignores it"),
     KEY(BOOL, P "torch_adam", "false", .kinds = ADAMS,

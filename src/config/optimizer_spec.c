@@ -2,6 +2,7 @@
 // learning-rate schedules.
 #include "config/optimizer_spec.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 #include <strings.h>
@@ -120,4 +121,12 @@ static const zr_optimizer_traits traits[ZR_OPTIMIZER_KINDS] = {
                                         .momentum = 0.95,
                                         .nesterov = true,
                                         .ns_method = 1}},
+    [ZR_OPTIMIZER_ADAFACTOR] = {.name = "Adafactor",
+                                .elementwise = false,
+                                .standard = {.kind = ZR_OPTIMIZER_ADAFACTOR,
+                                             .lr = 1e-2,
+                                             .eps = 1e-3,
+                                             .beta2_decay = -0.8,
+                                             .least_root = FLT_EPSILON,
+                                             .clip = 1}},
 };

@@ -13,7 +13,8 @@ typedef enum zr_optimizer_kind {
     ZR_OPTIMIZER_ADAGRAD,
     ZR_OPTIMIZER_LION,
     ZR_OPTIMIZER_LAMB,
-    ZR_OPTIMIZER_MUON, // AdamW for what is no matrix (plan/muon.h)
+    ZR_OPTIMIZER_MUON,      // AdamW for what is no matrix (plan/muon.h)
+    ZR_OPTIMIZER_ADAFACTOR, // as torch.optim.Adafactor
     ZR_OPTIMIZER_KINDS
 } zr_optimizer_kind;
 
@@ -29,8 +30,11 @@ typedef struct zr_optimizer_spec {
     int ns_method;               // Muon's iteration: 0 standard, 1 gram
     int adjust_lr_fn;            // Muon: torch's 0 original, 1 match_rms_adamw
     double min_coeff, max_coeff; // LAMB: bounds of the trust ratio
-    double ema_decay;            // of an average of the weights; 0: there is none
-    bool decay_all;              // false: weight decay only on tensors of two or more dimensions
+    // Adafactor: the exponent of the averages' decay; the least root of an average (eps is the least
+    // scale of a tensor); the largest root of the mean square of an update.
+    double beta2_decay, least_root, clip;
+    double ema_decay; // of an average of the weights; 0: there is none
+    bool decay_all;   // false: weight decay only on tensors of two or more dimensions
 } zr_optimizer_spec;
 
 typedef struct zr_optimizer_traits {

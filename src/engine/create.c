@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "comm/agreement.h"
+#include "engine/factored.h"
 #include "engine/interpret.h"
 #include "engine/muon.h"
 #include "model/lm_build.h"
@@ -25,10 +26,12 @@ static zero_status make_tables(zero_engine *engine, zero_error *error)
         zr_alloc((size_t)plan->versions * sizeof *engine->versions.published, error);
     engine->update.squares =
         zr_alloc(2 * (size_t)plan->tensor_count * sizeof *engine->update.squares, error);
+    engine->update.factor_savers =
+        zr_alloc((size_t)plan->tensor_count * sizeof *engine->update.factor_savers, error);
     size_t steps = plan->pipeline ? (size_t)plan->pipeline->pipeline.steps : 1;
     engine->operands.values = zr_alloc(steps * sizeof *engine->operands.values, error);
     if (!bound->names || !bound->at || !bound->collecting || !engine->versions.published ||
-        !engine->update.squares || !engine->operands.values)
+        !engine->update.squares || !engine->update.factor_savers || !engine->operands.values)
         return ZERO_ERR_MEMORY;
     engine->view.context.values = engine->operands.values;
     for (size_t p = 0; p < slots; p++)
@@ -191,6 +194,8 @@ static zero_status prepare_engine(zero_engine *engine, zero_error *error)
     ZERO_TRY(make_tables(engine, error));
     say_reserve(engine);
     ZERO_TRY(zr_spaces_reserve(engine, error));
+    if (engine->plan->factor_elems)
+        ZERO_TRY(zr_factored_create(engine, error));
     zr_tensor_exchange_begin(engine);
     engine->view.context.workspace =
         zr_arena_take(workspace, (size_t)engine->plan->workspace_bytes);
@@ -294,11 +299,18 @@ static void release_memory(zero_engine *engine)
     zr_queue_unwrap(engine->queue, engine->recording);
     zr_operands_unbound(engine);
     zr_channels_destroy(&engine->channels);
-    void *const tables[] = {
-        engine->channel_shapes, engine->steps.losses,     engine->steps.sums,
-        engine->steps.actions,  engine->pending,          engine->bound.names,
-        engine->bound.at,       engine->bound.collecting, engine->versions.published,
-        engine->update.squares, engine->operands.values};
+    void *const tables[] = {engine->channel_shapes,
+                            engine->steps.losses,
+                            engine->steps.sums,
+                            engine->steps.actions,
+                            engine->pending,
+                            engine->bound.names,
+                            engine->bound.at,
+                            engine->bound.collecting,
+                            engine->versions.published,
+                            engine->update.squares,
+                            engine->update.factor_savers,
+                            engine->operands.values};
     for (int i = 0; i < ZR_COUNT(tables); i++)
         zr_free(tables[i]);
 }

@@ -66,6 +66,13 @@ zero_status zr_engine_vector_each(zero_engine *engine, int flat_param, zr_vector
                                   bool changed, zr_portion_fn take, void *user, zero_error *error);
 // Says whether a flat parameter has a state of the optimizer, or a master.
 bool zr_engine_has_state(const zero_engine *engine, int flat_param, zr_vector vector);
+// With Adafactor: returns the averages of a tensor's rows, or of its columns (of a vector, of its
+// elements), and how many there are; NULL or none where it has no such averages. Every rank has
+// those of the whole model; in an asynchronous pipeline only those of its stage are up to date.
+// They may be changed between steps.
+float *zr_engine_factors(const zero_engine *engine, int number, bool of_rows, int64_t *count);
+// Says whether this rank is the one that saves them; its own are up to date.
+bool zr_engine_saves_factors(const zero_engine *engine, int number);
 // Both return ZERO_ERR_USAGE from a step's first zero_forward until the zero_step that ends it, and
 // on an engine that has failed. The second also does so while a checkpoint is being written
 // straight from the states: it is for callers that change states or begin another checkpoint. Not

@@ -51,11 +51,12 @@ typedef struct zr_bound {
 
 // The update: update.c and delayed.c write it, and step.c the two numbers of a step.
 typedef struct zr_update_state {
-    bool overlaps;       // a delayed update is under way
-    bool states_written; // an update or a load has written the optimizer states
-    double lr;           // learning rate of the current update
-    float scale;         // factor of the gradient in that update
-    zr_exact *squares;   // (2, tensor_count) for norms by tensor (LAMB)
+    bool overlaps;          // a delayed update is under way
+    bool states_written;    // an update or a load has written the optimizer states
+    double lr;              // learning rate of the current update
+    float scale;            // factor of the gradient in that update
+    zr_exact *squares;      // (2, tensor_count) for norms by tensor
+    int64_t *factor_savers; // (tensor_count) Adafactor: the rank that saves a tensor's averages
 } zr_update_state;
 
 // The position in a step: what starts a pass writes it (step.c, train_batch.c, evaluate.c), and a
@@ -130,6 +131,7 @@ enum { ZR_SQUARE_PARTS = 512 }; // chunks of one operation of the gradient norm
 typedef struct zr_step_operands {
     zr_step_values *values; // (steps of a window)
     zr_update_values update;
+    zr_factored_values factored;
     float lamb_step;                 // of the current tensor
     float muon_factors[2];           // of the current matrix
     double squares[ZR_SQUARE_PARTS]; // what an operation of the gradient norm writes

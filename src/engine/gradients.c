@@ -90,13 +90,19 @@ zero_status zr_sum_words(zero_comm *comm, void *numbers, int64_t count, int64_t 
     return ZERO_OK;
 }
 
-zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, zero_error *error)
+zero_status zr_words_all_reduce(zero_engine *engine, void *numbers, int64_t count, int64_t words,
+                                zero_error *error)
 {
     const zr_grid *grid = &engine->grid;
     if (!zr_plan_is_asynchronous(engine->plan))
-        return zr_sum_words(grid->world, sums, count, ZR_EXACT_WORDS, error);
-    ZERO_TRY(zr_sum_words(grid->data, sums, count, ZR_EXACT_WORDS, error));
-    return grid->tensor ? zr_sum_words(grid->tensor, sums, count, ZR_EXACT_WORDS, error) : ZERO_OK;
+        return zr_sum_words(grid->world, numbers, count, words, error);
+    ZERO_TRY(zr_sum_words(grid->data, numbers, count, words, error));
+    return grid->tensor ? zr_sum_words(grid->tensor, numbers, count, words, error) : ZERO_OK;
+}
+
+zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, zero_error *error)
+{
+    return zr_words_all_reduce(engine, sums, count, ZR_EXACT_WORDS, error);
 }
 
 zero_status zr_execute_squares(zero_engine *engine, const zr_instruction *i, zero_error *error)

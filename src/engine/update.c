@@ -6,25 +6,11 @@
 // max_coeff bound this ratio, not |p| as the paper's other phi does. Both norms are sums over the
 // chunks of all ranks, so a tensor may lie on several ranks.
 #include "engine/engine_internal.h"
+#include "engine/factored.h"
 #include "engine/muon.h"
 
 #include <math.h>
 #include <string.h>
-
-zr_range_states zr_update_states_from(const zr_update_walk *walk, int64_t element)
-{
-    zr_range_states at = zr_range_from(walk->states, element - walk->span.first);
-    if (!walk->copies)
-        at.parameters = NULL;
-    return at;
-}
-
-void zr_update_average(zr_update_walk *walk, int64_t count, const zr_range_states *at)
-{
-    walk->update.n = count;
-    if (at->average)
-        zr_run(walk->queue, zr_op_average(&walk->update, walk->values, at->master, at->average));
-}
 
 void zr_update_elements(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
@@ -48,20 +34,14 @@ static void direction_part(void *user, const zr_plan_tensor *tensor, int64_t fir
                                              at.state1, at.gradient, at.direction));
 }
 
-// Returns LAMB's squares by tensor: of parameters, or of directions.
-static zr_exact *lamb_squares(zero_engine *engine, bool directions)
-{
-    return engine->update.squares + (directions ? engine->plan->tensor_count : 0);
-}
-
 // Of LAMB's second walk.
 static void apply_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     zr_update_walk *walk = user;
     zero_engine *engine = walk->engine;
     const zr_optimizer_spec *spec = &engine->config->optimizer;
-    double p = sqrt(zr_exact_value(&lamb_squares(engine, false)[tensor->number])),
-           u = sqrt(zr_exact_value(&lamb_squares(engine, true)[tensor->number]));
+    double p = sqrt(zr_exact_value(&zr_update_squares(engine, false)[tensor->number])),
+           u = sqrt(zr_exact_value(&zr_update_squares(engine, true)[tensor->number]));
     double ratio = p > 0 && u > 0 ? fmin(fmax(p / u, spec->min_coeff), spec->max_coeff) : 1;
     const zr_range_states at = zr_update_states_from(walk, first);
     walk->update.n = count;
@@ -72,22 +52,17 @@ static void apply_part(void *user, const zr_plan_tensor *tensor, int64_t first, 
     zr_update_average(walk, count, &at);
 }
 
-// Adds each element to LAMB's norms once, at every stage: on the rank that owns its shard and
-// counts the flat parameter.
 static void add_norms(const zr_update_walk *walk, int flat_param)
 {
     zero_engine *engine = walk->engine;
-    zr_span own = zr_own_shard(engine, flat_param);
-    int64_t first = ZR_MAX(own.first, walk->span.first),
-            end = ZR_MIN(own.first + own.count, walk->span.first + walk->span.count);
-    if (!engine->plan->flat_params[flat_param].counted || end <= first)
+    zr_span span;
+    if (!zr_update_counted_span(walk, flat_param, &span))
         return;
-    const zr_span span = {first, end - first};
-    const zr_range_states at = zr_update_states_from(walk, first);
-    zr_norm_add_squares(engine, flat_param, span, ZERO_F32, at.master, lamb_squares(engine, false),
-                        true);
+    const zr_range_states at = zr_update_states_from(walk, span.first);
+    zr_norm_add_squares(engine, flat_param, span, ZERO_F32, at.master,
+                        zr_update_squares(engine, false), true);
     zr_norm_add_squares(engine, flat_param, span, ZERO_F32, at.direction,
-                        lamb_squares(engine, true), true);
+                        zr_update_squares(engine, true), true);
 }
 
 zero_status zr_update_shard_slice(void *user, zero_engine *engine,
@@ -97,7 +72,9 @@ zero_status zr_update_shard_slice(void *user, zero_engine *engine,
     zr_update_walk *walk = user;
     walk->span = zr_shard_slice_span(engine, shard_slice);
     walk->states = states;
-    zr_for_parts(&engine->plan->flat_params[shard_slice->flat_param], walk->span, walk->part, walk);
+    if (walk->part)
+        zr_for_parts(&engine->plan->flat_params[shard_slice->flat_param], walk->span, walk->part,
+                     walk);
     if (walk->slice)
         walk->slice(walk, shard_slice->flat_param);
     return ZERO_OK;
@@ -109,7 +86,7 @@ zr_update_kind zr_optimizer_update_kind(zr_optimizer_kind optimizer)
         [ZR_OPTIMIZER_ADAMW] = ZR_UPDATE_ADAMW, [ZR_OPTIMIZER_ADAM_L2] = ZR_UPDATE_ADAM_L2,
         [ZR_OPTIMIZER_SGD] = ZR_UPDATE_SGD,     [ZR_OPTIMIZER_ADAGRAD] = ZR_UPDATE_ADAGRAD,
         [ZR_OPTIMIZER_LION] = ZR_UPDATE_LION,   [ZR_OPTIMIZER_LAMB] = ZR_UPDATE_ADAMW,
-        [ZR_OPTIMIZER_MUON] = ZR_UPDATE_ADAMW,
+        [ZR_OPTIMIZER_MUON] = ZR_UPDATE_ADAMW,  [ZR_OPTIMIZER_ADAFACTOR] = ZR_UPDATE_SGD,
     };
     static_assert(ZR_COUNT(kinds) == ZR_OPTIMIZER_KINDS, "each optimizer has an update");
     return kinds[optimizer];
@@ -159,7 +136,14 @@ const zr_update_step *zr_update_steps(const zr_settings *settings)
 {
     static const zr_update_step elementwise[] = {{.part = zr_update_elements}},
                                 lamb[] = {{direction_part, add_norms, sum_norms},
-                                          {.part = apply_part}};
+                                          {.part = apply_part}},
+                                adafactor[] = {
+                                    {.slice = zr_factored_add_sums, .end = zr_factored_average},
+                                    {.slice = zr_factored_add_squares,
+                                     .end = zr_factored_sum_squares},
+                                    {.part = zr_factored_apply}};
+    if (settings->factored)
+        return adafactor;
     return settings->orthogonal ? zr_muon_steps : settings->per_tensor_norms ? lamb : elementwise;
 }
 
@@ -176,6 +160,8 @@ zero_status zr_update_groups(zero_engine *engine, zero_error *error)
         count = 1;
     memset(engine->update.squares, 0,
            2 * (size_t)engine->plan->tensor_count * sizeof *engine->update.squares);
+    if (settings->factored)
+        zr_factored_begin(engine);
     for (int w = 0; w < count; w++) {
         update.part = steps[w].part;
         update.slice = steps[w].slice;

@@ -13,7 +13,8 @@ typedef struct zr_update_walk { // what an update needs at each shard slice of i
     zr_update update;
     const zr_update_values *values;
     double weight_decay;
-    zr_part_fn part;               // what it does with each part of a tensor; user: this walk
+    // What it does with each part of a tensor, where user is this walk; NULL: nothing.
+    zr_part_fn part;
     zr_span span;                  // of the current shard slice, elements of the flat parameter
     const zr_range_states *states; // of that shard slice
     bool copies;                   // parameters are written in the same walk
@@ -23,8 +24,9 @@ typedef struct zr_update_walk { // what an update needs at each shard slice of i
 
 // One of the walks of an update.
 typedef struct zr_update_step {
+    // Of parts, and of shard slices; NULL: nothing.
     zr_part_fn part;
-    void (*slice)(const zr_update_walk *walk, int flat_param); // NULL: nothing
+    void (*slice)(const zr_update_walk *walk, int flat_param);
     // What the ranks do after the walk; NULL: nothing. Collective.
     zero_status (*end)(zero_engine *engine, zero_error *error);
 } zr_update_step;
@@ -38,8 +40,15 @@ void zr_update_elements(void *walk, const zr_plan_tensor *tensor, int64_t first,
 // Adds the new weights of a range to their average, where there is one.
 void zr_update_average(zr_update_walk *walk, int64_t count, const zr_range_states *at);
 
+// Returns the squares by tensor that an update needs: of weights, or of directions.
+zr_exact *zr_update_squares(const zero_engine *engine, bool directions);
+// Finds those elements of the walk's shard slice that this rank adds to sums over the tensor: at
+// every stage, each element is added on the rank that owns its shard and counts the flat
+// parameter. Returns false if there are none.
+bool zr_update_counted_span(const zr_update_walk *walk, int flat_param, zr_span *out);
+
 // Returns the kernel of an optimizer's update; LAMB's first walk is AdamW's, and so is Muon's of
-// what is no matrix.
+// what is no matrix. Adafactor's walks have kernels of their own.
 zr_update_kind zr_optimizer_update_kind(zr_optimizer_kind optimizer);
 // Describes the next update, and sets its values, which it reads until it ends. queue: that of the
 // thread that will make it.
@@ -49,7 +58,7 @@ zero_status zr_update_shard_slice(void *walk, zero_engine *engine,
                                   const zr_shard_slice *shard_slice, const zr_range_states *states,
                                   zero_error *error);
 
-// Collective with LAMB, whose second walk needs the norms by tensor: makes the next update.
+// Collective with LAMB and Adafactor, whose later walks need sums by tensor: makes the next update.
 zero_status zr_update_groups(zero_engine *engine, zero_error *error);
 
 // gradients.c
@@ -61,6 +70,10 @@ void zr_norm_add_squares(zero_engine *engine, int flat_param, zr_span span, zero
 // message as it has room for.
 zero_status zr_sum_words(zero_comm *comm, void *numbers, int64_t count, int64_t words,
                          zero_error *error);
+// Collective: adds up numbers (count) of `words` int64 each over the ranks that make a step
+// together: all, or, where a schedule is asynchronous, those of this pipeline stage.
+zero_status zr_words_all_reduce(zero_engine *engine, void *numbers, int64_t count, int64_t words,
+                                zero_error *error);
 // Collective: adds up the sums (count) of all ranks, or, where a schedule is asynchronous, of those
 // of this pipeline stage, because other stages are at other steps.
 zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, zero_error *error);

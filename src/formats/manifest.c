@@ -456,7 +456,8 @@ static bool is_of_a_checkpoint(const char *name)
     static const char *const names[] = {
         ZR_MANIFEST,           "weights.safetensors",    "parameters.safetensors",
         "exp_avg.safetensors", "exp_avg_sq.safetensors", "momentum_buffer.safetensors",
-        "sum.safetensors",     "average.safetensors"};
+        "sum.safetensors",     "average.safetensors",    "row_var.safetensors",
+        "col_var.safetensors"};
     for (int i = 0; i < ZR_COUNT(names); i++)
         if (!strcmp(name, names[i]))
             return true;

@@ -231,6 +231,7 @@ static zero_status make_parts(zr_plan *plan, const zr_machine *machine, zero_err
     ZERO_TRY(zr_model_replicas(plan->model, plan->tensor_ranks, &plan->replicas, error));
     ZERO_TRY(zr_plan_tied_weights_list(plan, error));
     ZERO_TRY(zr_plan_flat_params(plan, error));
+    ZERO_TRY(zr_plan_factors(plan, error));
     ZERO_TRY(zr_plan_chunks(plan, error));
     ZERO_TRY(check_versions(plan, error));
     ZERO_TRY(zr_plan_units(plan, error));
@@ -290,5 +291,6 @@ void zr_plan_destroy(zr_plan *plan)
     zr_free(plan->tied_weights);
     zr_free(plan->groups);
     zr_free(plan->matrices);
+    zr_free(plan->factors);
     zr_free(plan);
 }

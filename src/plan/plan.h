@@ -7,6 +7,7 @@
 #define ZR_PLAN_PLAN_H
 
 #include "plan/accumulators.h"
+#include "plan/factors.h"
 #include "plan/groups.h"
 #include "plan/muon.h"
 #include "plan/plan_settings.h"
@@ -66,6 +67,8 @@ struct zr_plan {
     int machine_ranks; // ranks that share what is gathered; 1 if no ranks share
     int flat_param_count, unit_count;
     int tensor_count;           // zr_plan_tensor.number is less than this
+    zr_tensor_factors *factors; // (tensor_count) by number; NULL unless settings.factored
+    int64_t factor_elems;       // of all of them
     zr_flat_param *flat_params; // (flat_param_count)
     zr_unit_plan *units;        // (unit_count)
     int64_t parameters;         // trainable and frozen, of the whole model, without padding

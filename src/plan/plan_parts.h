@@ -18,6 +18,9 @@ zero_status zr_plan_flat_params(zr_plan *plan, zero_error *error);
 // tensor_numbers.c: numbers of tensors, over the whole model. ZERO_ERR_USAGE: the model is no part
 // of its whole.
 zero_status zr_plan_tensor_numbers(zr_plan *plan, zero_error *error);
+// factors.c: what is kept of tensors where settings.factored. ZERO_ERR_UNSUPPORTED: a tensor has
+// more than two dimensions.
+zero_status zr_plan_factors(zr_plan *plan, zero_error *error);
 // partition.c: sizes, boundaries, which units read and contribute.
 zero_status zr_plan_units(zr_plan *plan, zero_error *error);
 // partition.c: gets a unit's sizes for the boundary that enters it, and checks them. precision: its

@@ -138,6 +138,9 @@ static void list_spaces(zr_plan *plan)
                            2 * plan->matrix_bytes + plan->orthogonal_bytes},
         [ZR_SPACE_STATE_VALUES] = {arena, trains && zr_plan_codes_states(plan), host,
                                    ZERO_MEM_optimizer, most_slice_elems(plan) * WORD},
+        [ZR_SPACE_FACTORS] = {arena, plan->factor_elems > 0,
+                              plan->settings.tiering.optimizer == ZERO_TIER_device ? device : host,
+                              ZERO_MEM_optimizer, plan->factor_elems * ZR_FACTOR_BYTES},
     };
     for (int i = 0; i < ZR_SPACE_COUNT; i++)
         if (rows[i].exists)

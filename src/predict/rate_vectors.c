@@ -125,6 +125,38 @@ static zr_range_states range_states_from(const state *s, int64_t first)
         .parameters_dtype = precision->parameters};
 }
 
+enum { COLUMNS = 1024, ROWS = MOST_WALK / COLUMNS + 1 }; // of Adafactor's matrix
+
+// Makes Adafactor's walks over a matrix of few columns, whose sums and roots stay in caches.
+static void update_factored(const state *s, const zr_range_states *at, int64_t elems)
+{
+    const zr_factored_values values = {.gradient_scale = 1,
+                                       .most = 1e6f,
+                                       .keep = 1,
+                                       .step = 1e-4f,
+                                       .coarse = 0x1p-60,
+                                       .fine = 0x1p-100};
+    int64_t row_sums[2 * ROWS] = {0}, column_sums[2 * COLUMNS] = {0};
+    float row_roots[ROWS], column_roots[COLUMNS];
+    double squares[SQUARE_PARTS + 1];
+    zr_queue *queue = s->member->queue;
+    for (int i = 0; i < ROWS; i++)
+        row_roots[i] = 1;
+    for (int i = 0; i < COLUMNS; i++)
+        column_roots[i] = 1;
+    const zr_factored shape = {.gradient = at->gradient_dtype,
+                               .parameters = at->parameters_dtype,
+                               .width = COLUMNS,
+                               .stride = COLUMNS,
+                               .parts = 1,
+                               .count = elems};
+    zr_run(queue, zr_op_factor_sums(&shape, &values, at->gradient, row_sums, column_sums));
+    zr_run(queue,
+           zr_op_factored_squares(&shape, &values, at->gradient, row_roots, column_roots, squares));
+    zr_run(queue, zr_op_factored_update(&shape, &values, at->master, at->gradient, row_roots,
+                                        column_roots, at->parameters));
+}
+
 static void update_range(const state *s, int64_t first, int64_t elems)
 {
     const zr_range_states at = range_states_from(s, first);
@@ -142,6 +174,10 @@ static void update_range(const state *s, int64_t first, int64_t elems)
                                      .gradient_scale = 1};
     const float step = 1e-4f;
     zr_queue *queue = s->member->queue;
+    if (s->task->plan->settings.factored) {
+        update_factored(s, &at, elems);
+        return;
+    }
     if (!s->task->plan->settings.per_tensor_norms) {
         zr_run(queue, zr_op_update_of(&update, &values, elems, &at));
         return;

@@ -148,15 +148,20 @@ void zr_virtual_rank_sum_small(zr_virtual_rank *rank, int64_t others, int64_t wo
                               : zr_virtual_rank_cost(rank, ZR_ACTIVITY_all_reduce, bytes, 0, 1));
 }
 
-void zr_virtual_rank_sum_exact(zr_virtual_rank *rank, int64_t sums)
+void zr_virtual_rank_sum_words(zr_virtual_rank *rank, int64_t words)
 {
     const zr_plan *plan = rank->plan;
     if (!zr_plan_is_asynchronous(plan)) {
-        zr_virtual_rank_sum_small(rank, plan->world - 1, sums * ZR_EXACT_WORDS);
+        zr_virtual_rank_sum_small(rank, plan->world - 1, words);
         return;
     }
-    zr_virtual_rank_sum_small(rank, plan->ranks - 1, sums * ZR_EXACT_WORDS);
-    zr_virtual_rank_sum_small(rank, plan->tensor_ranks - 1, sums * ZR_EXACT_WORDS);
+    zr_virtual_rank_sum_small(rank, plan->ranks - 1, words);
+    zr_virtual_rank_sum_small(rank, plan->tensor_ranks - 1, words);
+}
+
+void zr_virtual_rank_sum_exact(zr_virtual_rank *rank, int64_t sums)
+{
+    zr_virtual_rank_sum_words(rank, sums * ZR_EXACT_WORDS);
 }
 
 // The loss and the norm; and where ranks have to have the same samples, whether they have. Sums

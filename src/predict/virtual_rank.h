@@ -89,6 +89,8 @@ zero_status zr_virtual_walks_find(zr_virtual_rank *rank, zero_error *error);
 void zr_virtual_update(zr_virtual_rank *rank, const zr_instruction *update); // UPDATE
 // Sums `words` with `others` other ranks in one message.
 void zr_virtual_rank_sum_small(zr_virtual_rank *rank, int64_t others, int64_t words);
+// The ranks that make a step together add up `words` integers in one message.
+void zr_virtual_rank_sum_words(zr_virtual_rank *rank, int64_t words);
 // The ranks that make a step together add up `sums` exact sums (base/numbers.h) in one message.
 void zr_virtual_rank_sum_exact(zr_virtual_rank *rank, int64_t sums);
 // Begins a transfer to or from NVMe; returns when it has ended.

@@ -213,12 +213,31 @@ static void spend_mean(zr_virtual_rank *rank, const zr_instruction *i)
                           zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, bytes, 0, 1));
 }
 
-// LAMB's norms of all tensors are summed over ranks, as many at a time as are small.
-static void sum_norms(zr_virtual_rank *rank)
+// Norms of tensors are summed over ranks, as many at a time as are small.
+static void sum_norms(zr_virtual_rank *rank, int count)
 {
     enum { AT_ONCE = ZR_COMM_SMALL_BYTES / sizeof(zr_exact) };
-    for (int left = 2 * rank->plan->tensor_count; left > 0; left -= AT_ONCE)
+    for (int left = count; left > 0; left -= AT_ONCE)
         zr_virtual_rank_sum_exact(rank, ZR_MIN(left, (int)AT_ONCE));
+}
+
+// Adafactor's sums by rows and columns, two words each.
+static void sum_factors(zr_virtual_rank *rank)
+{
+    enum { AT_ONCE = ZR_COMM_SMALL_BYTES / sizeof(int64_t) };
+    for (int64_t left = 2 * rank->plan->factor_elems; left > 0; left -= AT_ONCE)
+        zr_virtual_rank_sum_words(rank, ZR_MIN(left, (int64_t)AT_ONCE));
+}
+
+// What the ranks sum between two walks.
+static void sum_between(zr_virtual_rank *rank, int walk)
+{
+    const zr_settings *settings = &rank->plan->settings;
+    int norms = rank->plan->tensor_count;
+    if (settings->factored && walk == 0)
+        sum_factors(rank);
+    if (settings->factored || settings->per_tensor_norms)
+        sum_norms(rank, settings->factored ? norms : 2 * norms);
 }
 
 static void update_at_once(zr_virtual_rank *rank)
@@ -229,8 +248,8 @@ static void update_at_once(zr_virtual_rank *rank)
     zr_plan_walks(rank->plan, walks);
     for (int w = 0; w < count; w++) {
         walk_at_once(rank, w, &walks[w]);
-        if (settings->per_tensor_norms && w + 1 < count)
-            sum_norms(rank);
+        if (w + 1 < count)
+            sum_between(rank, w);
     }
 }
 

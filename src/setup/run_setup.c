@@ -67,6 +67,7 @@ zr_settings zr_settings_of(const zr_config *config, bool inference)
         .per_tensor_norms = !inference && config->optimizer.kind == ZR_OPTIMIZER_LAMB,
         .orthogonal = muon,
         .gram = muon && config->optimizer.ns_method == 1,
+        .factored = !inference && config->optimizer.kind == ZR_OPTIMIZER_ADAFACTOR,
         .average = !inference && config->optimizer.ema_decay > 0,
         .exact_world = config->exact_world && !inference,
         .decay_all = config->optimizer.decay_all,

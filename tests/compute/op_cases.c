@@ -324,6 +324,7 @@ static const char backward_text[] =
     "r qkv, r out, ra lse, r dout, w dqkv, wa d_shared, ra starts, ra values, scratch";
 static const char update_text[] =
     "ra values, rw master, rw state0, rw state1, rw scales0, rw scales1, r gradient, w parameters";
+static const char factor_sums_text[] = "ra values, r gradient, rwa rows, rwa columns";
 static const char subtract_text[] = "ra step, rw master, r direction, w parameters";
 static const char embedded_text[] = "ra ids, r d, rwa d_tokens, rwa d_positions";
 
@@ -435,6 +436,16 @@ const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS] = {
     [ZR_OP_orthogonal_update] = {CASE(op_case_orthogonal_update, optimizer,
                                       "ra factors, rw master, r direction, w parameters",
                                       ELEMS *(2 * WORD + WORD + HALF), 0)},
+    [ZR_OP_factor_sums] = {CASE(op_case_factor_sums, optimizer, factor_sums_text, ELEMS *HALF, 0),
+                           CASE(op_case_factor_sums_of_vector, optimizer, factor_sums_text,
+                                ELEMS *HALF, 0)},
+    [ZR_OP_factored_squares] = {CASE(op_case_factored_squares, optimizer,
+                                     "ra values, r gradient, ra rows, ra columns, wa sums",
+                                     ELEMS *HALF, 0)},
+    [ZR_OP_factored_update] = {CASE(op_case_factored_update, optimizer,
+                                    "ra values, rw master, r gradient, ra rows, ra columns, "
+                                    "w parameters",
+                                    ELEMS *(2 * WORD + 2 * HALF), 0)},
     [ZR_OP_average] = {CASE(op_case_average, optimizer, "ra values, r master, rw average",
                             ELEMS * 3 * WORD, 0)},
     [ZR_OP_square_sums] = {CASE(op_case_square_sums, square_sum, "r g, wa sums", WORD * 150, 0)},

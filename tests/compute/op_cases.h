@@ -70,6 +70,11 @@ zr_op op_case_weighted_sum(operands *o);
 zr_op op_case_momentum_direction(operands *o);
 zr_op op_case_orthogonal_update(operands *o);
 zr_op op_case_average(operands *o);
+// op_cases_factored.c
+zr_op op_case_factor_sums(operands *o);
+zr_op op_case_factor_sums_of_vector(operands *o);
+zr_op op_case_factored_squares(operands *o);
+zr_op op_case_factored_update(operands *o);
 
 // op_cases_graph.c: half as many nodes as rows.
 enum { EDGES = ROWS + 2 };

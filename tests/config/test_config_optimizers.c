@@ -1,6 +1,8 @@
 // Resolving optimizers and schedules: their defaults, and contradictions.
 #include "usual_run.h"
 
+#include <float.h>
+
 static void expect_optimizer(const char *params, zr_optimizer_spec want)
 {
     char text[512];
@@ -15,6 +17,8 @@ static void expect_optimizer(const char *params, zr_optimizer_spec want)
                 got->dampening == want.dampening);
     assert_true(got->min_coeff == want.min_coeff && got->max_coeff == want.max_coeff &&
                 got->nesterov == want.nesterov);
+    assert_true(got->beta2_decay == want.beta2_decay && got->least_root == want.least_root &&
+                got->clip == want.clip);
     zr_config_destroy(c);
 }
 
@@ -50,6 +54,63 @@ static void test_optimizers(void **state)
     expect_optimizer(
         "\"type\": \"SGD\", \"params\": {\"lr\": \"auto\", \"weight_decay\": \"auto\"}",
         (zr_optimizer_spec){.kind = ZR_OPTIMIZER_SGD, .lr = 1e-3});
+}
+
+static void test_adafactor(void **state)
+{
+    const zr_optimizer_spec standard = {.kind = ZR_OPTIMIZER_ADAFACTOR,
+                                        .lr = 1e-2,
+                                        .eps = 1e-3,
+                                        .beta2_decay = -0.8,
+                                        .least_root = FLT_EPSILON,
+                                        .clip = 1};
+    zr_optimizer_spec other = standard;
+    other.eps = 0.5;
+    expect_optimizer("\"type\": \"Adafactor\"", standard);
+    expect_optimizer("\"type\": \"adafactor\", \"params\": {\"eps\": \"auto\"}", standard);
+    expect_optimizer("\"type\": \"Adafactor\", \"params\": {\"eps\": [null, 0.5]}", other);
+    other.least_root = 1e-30;
+    other.beta2_decay = 0;
+    other.clip = 2;
+    expect_optimizer("\"type\": \"Adafactor\", \"params\": {\"eps\": [1e-30, 0.5], "
+                     "\"beta2_decay\": 0, \"d\": 2}",
+                     other);
+    static const char *const eps[] = {"1e-8",      "[]",           "[1e-3]",      "[null, null]",
+                                      "[0, 1e-3]", "[1e-8, -0.1]", "[null, 1, 1]"};
+    for (int i = 0; i < ZR_COUNT(eps); i++) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "{\"optimizer\": {\"type\": \"Adafactor\", \"params\": {\"eps\": %s}}}", eps[i]);
+        must_fail(text, ZERO_ERR_CONFIG,
+                  "optimizer.params.eps of Adafactor: expected [null, 1e-3]");
+    }
+    must_fail("{\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"eps\": [null, 1e-3]}}}",
+              ZERO_ERR_CONFIG, "optimizer.params.eps of AdamW: expected a number");
+    must_fail("{\"optimizer\": {\"type\": \"Adafactor\", \"params\": {\"beta2_decay\": 0.8}}}",
+              ZERO_ERR_CONFIG, "beta2_decay is 0.8; expected at most 0");
+}
+
+// transformers' own Adafactor has other names.
+static void test_names_of_transformers(void **state)
+{
+    static const struct {
+        const char *params, *says;
+    } cases[] = {
+        {"\"clip_threshold\": 1", "it is named d"},
+        {"\"decay_rate\": -0.8", "it is named beta2_decay"},
+        {"\"scale_parameter\": false", "updates are always scaled"},
+        {"\"relative_step\": true", "write lr 1e-2"},
+        {"\"warmup_init\": true", "write a schedule with a warm-up"},
+    };
+    for (int i = 0; i < ZR_COUNT(cases); i++) {
+        char text[256];
+        snprintf(text, sizeof text, "{\"optimizer\": {\"type\": \"Adafactor\", \"params\": {%s}}}",
+                 cases[i].params);
+        must_fail(text, ZERO_ERR_CONFIG, cases[i].says);
+    }
+    must_fail("{\"libzero\": {\"optimizer_states\": \"bf16\"}, \"optimizer\": {\"type\": "
+              "\"Adafactor\"}}",
+              ZERO_ERR_CONFIG, "Adafactor, whose states are small and stay fp32");
 }
 
 static void test_parameters_of_other_kinds(void **state)
@@ -231,6 +292,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_optimizers),
+        cmocka_unit_test(test_adafactor),
+        cmocka_unit_test(test_names_of_transformers),
         cmocka_unit_test(test_parameters_of_other_kinds),
         cmocka_unit_test(test_values_that_contradict),
         cmocka_unit_test(test_schedules),

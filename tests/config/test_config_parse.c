@@ -43,12 +43,17 @@ static bool fits(const zr_key *key, const char *value)
     switch (value[0]) {
     case 't': return key->type == ZR_KEY_BOOL;
     case '"': return key->type == ZR_KEY_STRING;
-    case '[': return key->type == ZR_KEY_LIST;
+    case '[': return key->type == ZR_KEY_LIST || key->type == ZR_KEY_NUMBERS;
     case '{': return key->type == ZR_KEY_OBJECT || is_section(key);
     case 'n': return key->nullable || is_section(key);
     case '7': return key->type == ZR_KEY_BYTES || key->type == ZR_KEY_UPDATES;
     default: return false;
     }
+}
+
+static bool has_range(const zr_key *key)
+{
+    return key->type == ZR_KEY_INT || key->type == ZR_KEY_NUMBER || key->type == ZR_KEY_NUMBERS;
 }
 
 static void test_every_wrong_type_of_every_row(void **state)
@@ -62,7 +67,7 @@ static void test_every_wrong_type_of_every_row(void **state)
             else
                 expect_refused(key->path, values[v], "expected ");
         }
-        if (key->type != ZR_KEY_INT && key->type != ZR_KEY_NUMBER && !fits(key, "7"))
+        if (!has_range(key) && !fits(key, "7"))
             expect_refused(key->path, "7", "found 7, expected ");
         expect_accepted(key->path, "\"auto\"");
     }
@@ -75,7 +80,7 @@ static void test_every_range(void **state)
     char value[40];
     for (int i = 0; i < zr_key_count(); i++) {
         const zr_key *key = zr_key_at(i);
-        if (key->type != ZR_KEY_INT && key->type != ZR_KEY_NUMBER)
+        if (!has_range(key))
             continue;
         number_text(key->least - (key->above ? 0 : 1), value);
         expect_refused(key->path, value, "expected a");

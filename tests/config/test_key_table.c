@@ -148,7 +148,8 @@ static void test_optimizers(void **state)
     assert_int_equal(zr_optimizer_find("Muon", true), -1);
     for (int kind = 0; kind < ZR_OPTIMIZER_KINDS; kind++) {
         const zr_optimizer_traits *traits = zr_optimizer_traits_of((zr_optimizer_kind)kind);
-        assert_int_equal(traits->elementwise, kind != ZR_OPTIMIZER_LAMB);
+        assert_int_equal(traits->elementwise,
+                         kind != ZR_OPTIMIZER_LAMB && kind != ZR_OPTIMIZER_ADAFACTOR);
         assert_int_equal(traits->standard.kind, kind);
         assert_true(traits->standard.lr > 0);
     }
@@ -157,6 +158,7 @@ static void test_optimizers(void **state)
         zr_optimizer_states(&(zr_optimizer_spec){.kind = ZR_OPTIMIZER_SGD, .momentum = 0.9}), 1);
     assert_int_equal(zr_optimizer_states(&(zr_optimizer_spec){.kind = ZR_OPTIMIZER_LION}), 1);
     assert_int_equal(zr_optimizer_states(&(zr_optimizer_spec){.kind = ZR_OPTIMIZER_LAMB}), 2);
+    assert_int_equal(zr_optimizer_states(&(zr_optimizer_spec){.kind = ZR_OPTIMIZER_ADAFACTOR}), 0);
 }
 
 static void test_document_names_every_key(void **state)

@@ -2,7 +2,7 @@
 #ifndef ZR_TESTS_OPTIMIZER_GOLDEN_H
 #define ZR_TESTS_OPTIMIZER_GOLDEN_H
 
-enum { OPTIMIZER_GOLDENS = 10 };
+enum { OPTIMIZER_GOLDENS = 12 };
 
 typedef struct optimizer_golden {
     const char *type, *params; // of the configuration; params: the text between its braces

@@ -7,6 +7,7 @@ import textwrap
 import torch
 
 ROWS, COLUMNS, STEPS, LR = 10, 10, 20, 0.01
+EPS = torch.finfo(torch.float32).eps
 
 
 def start(i):
@@ -57,12 +58,12 @@ def lamb(p, grads, b1, b2, eps, wd, corrects=True):
 
 
 def by_torch(make):
-    p = torch.nn.Parameter(p0.clone())
+    p = torch.nn.Parameter(p0.reshape(ROWS, COLUMNS).clone())
     optimizer = make([p])
     for g in grads:
-        p.grad = g.clone()
+        p.grad = g.reshape(ROWS, COLUMNS).clone()
         optimizer.step()
-    return p.detach()
+    return p.detach().flatten()
 
 
 p0 = f32([start(i) for i in range(ROWS * COLUMNS)])
@@ -78,6 +79,8 @@ cases = {
     ("SGD", '"lr": 0.01, "momentum": 0.9, "nesterov": true'): by_torch(lambda p: o.SGD(p, lr=LR, momentum=0.9, nesterov=True)),
     ("Adagrad", '"lr": 0.01, "weight_decay": 0.1'): by_torch(lambda p: o.Adagrad(p, lr=LR, weight_decay=0.1)),
     ("Lion", '"lr": 0.01, "betas": [0.9, 0.99], "weight_decay": 0.1'): lion(p0, grads, 0.9, 0.99, 0.1),
+    ("Adafactor", '"weight_decay": 0.1'): by_torch(lambda p: o.Adafactor(p, lr=LR, eps=(EPS, 1e-3), weight_decay=0.1)),
+    ("Adafactor", '"lr": 0.3, "beta2_decay": -0.5, "eps": [1e-4, 0.5], "d": 1.5'): by_torch(lambda p: o.Adafactor(p, lr=0.3, beta2_decay=-0.5, eps=(1e-4, 0.5), d=1.5)),
     ("LAMB", '"lr": 0.01, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.1'): lamb(p0.tolist(), [g.tolist() for g in grads], 0.9, 0.999, 1e-8, 0.1),
     ("AdamW", '"lr": 0.01, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1, "bias_correction": false'):
         adamw_uncorrected(p0, grads, 0.9, 0.95, 1e-8, 0.1),

@@ -195,6 +195,8 @@ def further_cases():
     yield run_case("reference-backend", row_of(dtype="fp32", ranks=1), how="--backend ref", steps=3)
     yield run_case("resumed", row_of(), resume, steps=4)
     yield run_case("resumed-fp16", row_of(dtype="fp16", stage=1, tier="nvme"), resume, steps=4)
+    yield run_case("resumed-adafactor", row_of(optimizer="Adafactor", stage=3, tier="nvme"), resume, steps=4,
+                   needs=["optimizer.params.beta2_decay"])
     yield run_case("resumed-delayed", row_of(tier="cpu", delayed=True), resume, steps=4, traits=["last-checkpoint"])
     yield run_case("resumed-on-fewer-ranks", row_of(exact_world=True), fewer, how="--accumulation 2",
                    steps=4, without=["gradient_accumulation_steps"])

@@ -26,6 +26,7 @@ ZR_ELEMENT_OPS(ZR_CPU_KERNEL)
 ZR_GRAPH_OPS(ZR_CPU_KERNEL)
 ZR_MAGNITUDE_OPS(ZR_CPU_KERNEL)
 ZR_OPTIMIZER_OPS(ZR_CPU_KERNEL)
+ZR_FACTORED_OPS(ZR_CPU_KERNEL)
 // cpu_states.c: an update with states of ZERO_U8.
 void ZR_CPU_TABLE(zr_cpu_update_blocks)(zr_queue *queue, const zr_update *update,
                                         const zr_update_values *values, const zr_range_states *at);
