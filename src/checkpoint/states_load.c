@@ -260,10 +260,12 @@ static zero_status load_state_vector(zero_comm *comm, const char *directory,
                  .difference = difference};
     zero_status status = l.path && l.tensors && l.block ? ZERO_OK : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && !l.file)
-        status = zr_fail(error, ZERO_ERR_DATA,
-                         "the checkpoint \"%s\" has no %s, which this training keeps: it was made "
-                         "with another optimizer or precision",
-                         directory, vector->name);
+        status =
+            zr_fail(error, ZERO_ERR_DATA,
+                    "the checkpoint \"%s\" has no %s, which this training keeps: it was made %s",
+                    directory, vector->name,
+                    strcmp(vector->name, "average") ? "with another optimizer or precision"
+                                                    : "without one (--ema)");
     if (status == ZERO_OK)
         status = read_vector(&l, error);
     zr_buffer_free(&l.extents);
