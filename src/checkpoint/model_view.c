@@ -200,7 +200,9 @@ static void list_flat_param(zr_model_view *view, const zr_flat_param *flat_param
 {
     for (int t = 0; t < flat_param->tensor_count; t++) {
         const zr_plan_tensor *tensor = &flat_param->tensors[t];
-        if (!view->by_number[tensor->number] && view_has_state(view, tensor->orthogonal)) // otherwise another tile of it is listed already
+        if (!view->by_number[tensor->number] &&
+            view_has_state(view,
+                           tensor->orthogonal)) // otherwise another tile of it is listed already
             list_tensor(view, tensor->number, flat_param->kind, tensor->desc);
     }
 }
@@ -275,13 +277,12 @@ static zero_status make_lists(zr_model_view *out, zero_error *error)
 zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_view_tensors which,
                                  zr_view_purpose purpose, zr_model_view *out, zero_error *error)
 {
-    *out = (zr_model_view){
-        .engine = engine, .vector = vector, .which = which, .purpose = purpose};
+    *out = (zr_model_view){.engine = engine, .vector = vector, .which = which, .purpose = purpose};
     return make_lists(out, error);
 }
 
-zero_status zr_model_view_of_average(zero_engine *engine, zr_view_tensors which,
-                                     zr_model_view *out, zero_error *error)
+zero_status zr_model_view_of_average(zero_engine *engine, zr_view_tensors which, zr_model_view *out,
+                                     zero_error *error)
 {
     *out = (zr_model_view){.engine = engine,
                            .vector = ZR_VECTOR_AVERAGE,

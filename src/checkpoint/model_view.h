@@ -40,8 +40,8 @@ typedef struct zr_model_view { // must not move while its view is used
 zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_view_tensors which,
                                  zr_view_purpose purpose, zr_model_view *out, zero_error *error);
 // The same for a model's files, of the average of the weights; frozen tensors have their weights.
-zero_status zr_model_view_of_average(zero_engine *engine, zr_view_tensors which,
-                                     zr_model_view *out, zero_error *error);
+zero_status zr_model_view_of_average(zero_engine *engine, zr_view_tensors which, zr_model_view *out,
+                                     zero_error *error);
 // Returns which tensors a checkpoint of the engine has: where a model has adapters, the others are
 // those of the model that it adapts, which nothing changes.
 zr_view_tensors zr_view_of_checkpoint(const zero_engine *engine);

@@ -18,14 +18,11 @@
 
 enum { HEAD = 256 }; // in bytes
 
-const char *const zr_run_entries[ZR_RUN_ENTRIES] = {[ZR_RUN_CHECKPOINTS] = ZR_CHECKPOINTS,
-                                                    [ZR_RUN_MODEL] = ZR_LAST_MODEL,
-                                                    [ZR_RUN_BEST] = ZR_BEST_MODEL,
-                                                    [ZR_RUN_EMA] = ZR_EMA_MODEL,
-                                                    [ZR_RUN_TIMES] = ZR_TIMES_FILE,
-                                                    [ZR_RUN_ADAPTER] = ZR_RUN_ADAPTER_DIRECTORY,
-                                                    [ZR_RUN_METRICS] = ZR_METRICS_FILE,
-                                                    [ZR_RUN_CONFIG] = ZR_RUN_CONFIG_FILE};
+const char *const zr_run_entries[ZR_RUN_ENTRIES] = {
+    [ZR_RUN_CHECKPOINTS] = ZR_CHECKPOINTS, [ZR_RUN_MODEL] = ZR_LAST_MODEL,
+    [ZR_RUN_BEST] = ZR_BEST_MODEL,         [ZR_RUN_EMA] = ZR_EMA_MODEL,
+    [ZR_RUN_TIMES] = ZR_TIMES_FILE,        [ZR_RUN_ADAPTER] = ZR_RUN_ADAPTER_DIRECTORY,
+    [ZR_RUN_METRICS] = ZR_METRICS_FILE,    [ZR_RUN_CONFIG] = ZR_RUN_CONFIG_FILE};
 
 static bool starts_with(const char *text, const char *with)
 {

@@ -94,9 +94,9 @@ typedef struct zr_config {
     zero_dtype accumulator_dtype; // data_types.grad_accum_dtype, if accumulator_given
     zero_dtype wire_dtype;        // communication_data_type, if wire_given
     bool accumulator_given, wire_given;
-    bool exact_world;              // the results have the same bits on any power of two of ranks
-    int attention;                 // of zr_attention_across
-    int base;                      // 0: weights as their files have them, else of zr_weight_format
+    bool exact_world; // the results have the same bits on any power of two of ranks
+    int attention;    // of zr_attention_across
+    int base;         // 0: weights as their files have them, else of zr_weight_format
     // Of optimizer states: F32, BF16 or U8 (codes of 8 bits with scales).
     zero_dtype states_dtype;
     int loss_mean;                 // mean over 0: the step's targets, 1: its micro-batches

@@ -8,8 +8,8 @@
 
 static const struct {
     const char *path;
-    bool value;       // with which it asks for bf16
-    bool needs_bf16;  // it counts only where bf16.enabled is true
+    bool value;      // with which it asks for bf16
+    bool needs_bf16; // it counts only where bf16.enabled is true
 } switches[] = {
     {"bf16.bf16_optimizer_states", true, true},
     {"optimizer.params.fp32_optimizer_states", false, false},
@@ -55,10 +55,12 @@ static zero_status check_states(const zr_config *config, const zr_setting *setti
     const char *name = zr_optimizer_traits_of(config->optimizer.kind)->name;
     char why[256] = "";
     if (config->states_dtype == ZERO_BF16 && config->dtype == ZERO_F16)
-        snprintf(why, sizeof why, "training is in fp16; expected fp32 or 8bit states, or bf16 "
-                                  "training");
+        snprintf(why, sizeof why,
+                 "training is in fp16; expected fp32 or 8bit states, or bf16 "
+                 "training");
     else if (!has_states_of(config))
-        snprintf(why, sizeof why, "the optimizer is %s; Adam and AdamW have states of 8 bits", name);
+        snprintf(why, sizeof why, "the optimizer is %s; Adam and AdamW have states of 8 bits",
+                 name);
     else if (config->states_dtype == ZERO_U8 && config->exact_tensor_said)
         snprintf(why, sizeof why,
                  "libzero.exact_tensor promises the same bits on any number of tensor ranks, and "
@@ -73,7 +75,9 @@ zero_status zr_config_fill_states(zr_config *config, zero_error *error)
     const char *name = json_string_value(own->value);
     config->states_dtype = name ? type_named(name) : asked ? ZERO_BF16 : ZERO_F32;
     if (name && asked && config->states_dtype != ZERO_BF16)
-        return refuse(config, asked, path, "libzero.optimizer_states says another type; keep one "
-                                           "of them", error);
+        return refuse(config, asked, path,
+                      "libzero.optimizer_states says another type; keep one "
+                      "of them",
+                      error);
     return check_states(config, name ? own : asked, name ? STATES : path, error);
 }

@@ -87,8 +87,8 @@ const zr_key zr_keys_batch[] = {
                 "blocks of 256 elements, 2.03 bytes a weight in place of 8; bf16: 4; null: as "
                 "bf16.bf16_optimizer_states and fp32_optimizer_states say, or fp32"),
     KEY(NUMBER, "libzero.ema_decay", "0", .most = 1, FIELD(optimizer.ema_decay),
-        .help = "decay of an average of the weights (--ema), e <- decay x e + (1 - decay) x w after "
-                "each update, exported beside the model; 0: none"),
+        .help = "decay of an average of the weights (--ema), e <- decay x e + (1 - decay) x w "
+                "after each update, exported beside the model; 0: none"),
     KEY(BOOL, "libzero.decay_all", "false", FIELD(optimizer.decay_all),
         .help = "weight decay on every tensor, DeepSpeed's way; false: only on tensors of two or "
                 "more dimensions"),

@@ -36,8 +36,8 @@ const zr_key zr_keys_optimizer[] = {
         .help = "Muon's rate of all else, which AdamW updates, moved in the same way; null: lr"),
     KEY(ENUM, P "ns_method", "gram", .kinds = IS(MUON), FIELD(optimizer.ns_method),
         .choices = "standard|gram",
-        .help = "Muon's iteration: torch's in bf16, or DeepSpeed's on the Gram matrix in fp16, with "
-                "fewer products"),
+        .help = "Muon's iteration: torch's in bf16, or DeepSpeed's on the Gram matrix in fp16, "
+                "with fewer products"),
     KEY(ENUM, P "adjust_lr_fn", "original", .kinds = IS(MUON), FIELD(optimizer.adjust_lr_fn),
         .choices = "original|match_rms_adamw",
         .help = "what Muon's rate is multiplied by: sqrt(max(1, rows/columns)), or 0.2 "

@@ -45,8 +45,8 @@ const zr_optimizer_traits *zr_optimizer_traits_of(zr_optimizer_kind kind);
 // without momentum), 1 or 2.
 int zr_optimizer_states(const zr_optimizer_spec *spec);
 
-// Returns the rate of Muon's matrices, or of what the elementwise update updates, where the schedule
-// gives `lr`.
+// Returns the rate of Muon's matrices, or of what the elementwise update updates, where the
+// schedule gives `lr`.
 double zr_optimizer_rate(const zr_optimizer_spec *spec, bool matrices, double lr);
 
 // Returns the kind called `name` ("adamw", in any case); -1 if it is unknown or not built.

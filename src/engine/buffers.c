@@ -59,8 +59,8 @@ void zr_for_parts(const zr_flat_param *flat_param, zr_span span, zr_part_fn take
 zr_store *zr_vector_store(zero_engine *engine, int flat_param, zr_vector vector)
 {
     const zr_flat_param *p = &engine->plan->flat_params[flat_param];
-    zero_tier tier = vector == ZR_VECTOR_PARAMETERS ? p->parameter_tier
-                                                    : zr_vector_tier(p->state_tier, vector);
+    zero_tier tier =
+        vector == ZR_VECTOR_PARAMETERS ? p->parameter_tier : zr_vector_tier(p->state_tier, vector);
     return &engine->stores[zr_store_of_vector(tier, vector)];
 }
 
@@ -83,8 +83,8 @@ zr_range zr_vector_range(const zero_engine *engine, int flat_param, zr_vector ve
         return (zr_range){copy + p->shard_first + first * size, count * size};
     }
     if (vector == ZR_VECTOR_GRADIENT)
-        first += engine->versions.sum_copy * zr_accumulators(settings) *
-                 between_accumulators(engine, p);
+        first +=
+            engine->versions.sum_copy * zr_accumulators(settings) * between_accumulators(engine, p);
     if (vector == ZR_VECTOR_GRADIENT && p->state_tier != ZERO_TIER_nvme)
         return (zr_range){p->accumulator_first + first * size, count * size};
     if (vector == ZR_VECTOR_GRADIENT)

@@ -53,19 +53,15 @@ static zero_status take_slice(zero_engine *engine, int flat_param, zr_vector vec
 {
     bool first = vector == ZR_VECTOR_STATE0,
          travels = zr_store_needs_buffer(zr_vector_store(engine, flat_param, vector));
-    coded part = {
-        .flat_param = &engine->plan->flat_params[flat_param],
-        .map = first ? zr_signed_map : zr_unsigned_map,
-        .codes = travels ? (void *)zr_staging_buffer_at(engine, 0, vector)
-                         : zr_vector_at(engine, flat_param, vector, own.first),
-        .scales = zr_vector_at(engine, flat_param, first ? ZR_VECTOR_SCALES0 : ZR_VECTOR_SCALES1,
-                               own.first),
-        .values = (float *)(void *)engine->spaces[ZR_SPACE_STATE_VALUES].at,
-        .span = {zr_update_range(engine, flat_param).first + own.first, own.count}};
-    const zr_portion portion = {
-        .span = part.span,
-        .dtype = ZERO_F32,
-        .data = (char *)part.values};
+    coded part = {.flat_param = &engine->plan->flat_params[flat_param],
+                  .map = first ? zr_signed_map : zr_unsigned_map,
+                  .codes = travels ? (void *)zr_staging_buffer_at(engine, 0, vector)
+                                   : zr_vector_at(engine, flat_param, vector, own.first),
+                  .scales = zr_vector_at(engine, flat_param,
+                                         first ? ZR_VECTOR_SCALES0 : ZR_VECTOR_SCALES1, own.first),
+                  .values = (float *)(void *)engine->spaces[ZR_SPACE_STATE_VALUES].at,
+                  .span = {zr_update_range(engine, flat_param).first + own.first, own.count}};
+    const zr_portion portion = {.span = part.span, .dtype = ZERO_F32, .data = (char *)part.values};
     if (travels)
         ZERO_TRY(move_codes(engine, flat_param, vector, own, false, error));
     widen(&part);
@@ -80,8 +76,8 @@ zero_status zr_coded_states_each(zero_engine *engine, int flat_param, zr_vector 
                                  bool changed, const zr_portion_taker *taker, zero_error *error)
 {
     const zr_flat_param *p = &engine->plan->flat_params[flat_param];
-    int64_t base = zr_own_shard(engine, flat_param).first -
-                   zr_update_range(engine, flat_param).first;
+    int64_t base =
+        zr_own_shard(engine, flat_param).first - zr_update_range(engine, flat_param).first;
     for (int s = p->shard_slice_first; s < p->shard_slice_first + p->shard_slice_count; s++) {
         const zr_shard_slice *slice = &engine->plan->shard_slices[s];
         int64_t begin = ZR_MAX(base, slice->first),

@@ -67,8 +67,8 @@ static void list_part(void *user, const zr_plan_tensor *tensor, int64_t first, i
     l->elements += count;
     for (int64_t done = 0; done < count;) {
         zr_rectangle rectangle;
-        done += zr_tile_rectangle(tensor->desc, first - tensor->first + done, count - done,
-                                  &rectangle);
+        done +=
+            zr_tile_rectangle(tensor->desc, first - tensor->first + done, count - done, &rectangle);
         zr_buffer_append(l->rectangles, &rectangle, sizeof rectangle);
     }
 }
@@ -104,10 +104,10 @@ static zero_status send_piece(const zr_muon *muon, const piece *of, int to, zero
     zero_comm *world = muon->engine->grid.world;
     int64_t head[] = {of->elements, of->count};
     ZERO_TRY(zr_comm_send(world, head, sizeof head, job_rank_of(muon, to), error));
-    return of->count ? zr_comm_send(world, of->rectangles,
-                                    of->count * (int64_t)sizeof *of->rectangles,
-                                    job_rank_of(muon, to), error)
-                     : ZERO_OK;
+    return of->count
+               ? zr_comm_send(world, of->rectangles, of->count * (int64_t)sizeof *of->rectangles,
+                              job_rank_of(muon, to), error)
+               : ZERO_OK;
 }
 
 static zero_status receive_piece(const zr_muon *muon, piece *of, int from, zero_error *error)
@@ -120,10 +120,10 @@ static zero_status receive_piece(const zr_muon *muon, piece *of, int from, zero_
     of->rectangles = zr_alloc((size_t)of->count * sizeof *of->rectangles + 1, error);
     if (!of->rectangles)
         return ZERO_ERR_MEMORY;
-    return of->count ? zr_comm_recv(world, of->rectangles,
-                                    of->count * (int64_t)sizeof *of->rectangles,
-                                    job_rank_of(muon, from), error)
-                     : ZERO_OK;
+    return of->count
+               ? zr_comm_recv(world, of->rectangles, of->count * (int64_t)sizeof *of->rectangles,
+                              job_rank_of(muon, from), error)
+               : ZERO_OK;
 }
 
 static zero_status exchange_pieces(zr_muon *muon, int matrix, zero_error *error)
@@ -208,9 +208,8 @@ static void move_own(const zr_muon *muon, int matrix, int side, uint16_t *messag
         void *direction = zr_vector_at(engine, s->flat_param, ZR_VECTOR_STATE1,
                                        s->first - zr_update_range(engine, s->flat_param).first);
         bool gives = side == GIVES;
-        const zr_conversion conversion = {.from = gives ? states : ZERO_BF16,
-                                          .to = gives ? ZERO_BF16 : states,
-                                          .n = s->count};
+        const zr_conversion conversion = {
+            .from = gives ? states : ZERO_BF16, .to = gives ? ZERO_BF16 : states, .n = s->count};
         zr_run(engine->queue, zr_op_convert(&conversion, gives ? direction : message,
                                             gives ? message : direction));
         message += s->count;
@@ -246,8 +245,8 @@ static zero_status gather_matrix(zr_muon *muon, int matrix, zero_error *error)
         if (muon->own == r)
             move_own(muon, matrix, GIVES, room.message);
         else
-            ZERO_TRY(zr_comm_recv(world, room.message, message_bytes(of), job_rank_of(muon, r),
-                                  error));
+            ZERO_TRY(
+                zr_comm_recv(world, room.message, message_bytes(of), job_rank_of(muon, r), error));
         if (muon->own == owner)
             move_piece(of, true, room.matrix, room.message);
         else
@@ -274,8 +273,8 @@ static zero_status scatter_matrix(zr_muon *muon, int matrix, zero_error *error)
         if (muon->own == r)
             move_own(muon, matrix, NEEDS, room.message);
         else
-            ZERO_TRY(zr_comm_send(world, room.message, message_bytes(of), job_rank_of(muon, r),
-                                  error));
+            ZERO_TRY(
+                zr_comm_send(world, room.message, message_bytes(of), job_rank_of(muon, r), error));
     }
     return ZERO_OK;
 }
@@ -294,8 +293,8 @@ static zero_status make_orthogonal(zero_engine *engine, zero_error *error)
     const zr_plan *plan = engine->plan;
     for (int first = 0, end; first < plan->matrix_count; first = end) {
         const zr_muon_matrix *own = NULL;
-        for (end = first; end < plan->matrix_count &&
-                          plan->matrices[end].round == plan->matrices[first].round;
+        for (end = first;
+             end < plan->matrix_count && plan->matrices[end].round == plan->matrices[first].round;
              end++) {
             ZERO_TRY(gather_matrix(muon, end, error));
             if (plan->matrices[end].owner == muon->own)

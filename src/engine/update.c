@@ -151,7 +151,8 @@ zr_update_walk zr_update_describe(zero_engine *engine, zr_queue *queue, zr_updat
 
 static zero_status sum_norms(zero_engine *engine, zero_error *error)
 {
-    return zr_norm_all_reduce(engine, engine->update.squares, 2 * engine->plan->tensor_count, error);
+    return zr_norm_all_reduce(engine, engine->update.squares, 2 * engine->plan->tensor_count,
+                              error);
 }
 
 const zr_update_step *zr_update_steps(const zr_settings *settings)
@@ -179,11 +180,9 @@ zero_status zr_update_groups(zero_engine *engine, zero_error *error)
         update.part = steps[w].part;
         update.slice = steps[w].slice;
         zr_tier_traffic_expect_update(engine, w, first);
-        ZERO_TRY(zr_groups_walk(engine,
-                                &(zr_walk){.vectors = walks[w],
-                                           .take = zr_update_shard_slice,
-                                           .user = &update},
-                                error));
+        ZERO_TRY(zr_groups_walk(
+            engine, &(zr_walk){.vectors = walks[w], .take = zr_update_shard_slice, .user = &update},
+            error));
         if (steps[w].end)
             ZERO_TRY(steps[w].end(engine, error));
     }

@@ -20,7 +20,8 @@ static int64_t group_elem_limit(const zr_plan *plan)
     const zr_tiering *tiering = &plan->settings.tiering;
     bool travels = tiering->optimizer == ZERO_TIER_nvme || tiering->parameters == ZERO_TIER_nvme;
     int64_t limit =
-        (travels || zr_plan_codes_states(plan)) && (tiering->sub_group <= 0 || tiering->sub_group > ZR_STAGING_BUFFER_ELEMS)
+        (travels || zr_plan_codes_states(plan)) &&
+                (tiering->sub_group <= 0 || tiering->sub_group > ZR_STAGING_BUFFER_ELEMS)
             ? ZR_STAGING_BUFFER_ELEMS
             : tiering->sub_group;
     return limit > 0 ? ZR_MAX(limit / ZR_CHUNK * ZR_CHUNK, ZR_CHUNK) : INT64_MAX / 2;
@@ -188,7 +189,8 @@ static void size_staging_buffer(zr_plan *plan)
         }
     for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
         staging_buffer->first[v] = travels[v] ? staging_buffer->bytes : -1;
-        staging_buffer->bytes += travels[v] ? zr_vector_bytes(&plan->settings, v, staging_buffer->elems) : 0;
+        staging_buffer->bytes +=
+            travels[v] ? zr_vector_bytes(&plan->settings, v, staging_buffer->elems) : 0;
     }
     staging_buffer->count =
         staging_buffer->bytes ? 1 + tiering->read_ahead + tiering->write_behind : 0;

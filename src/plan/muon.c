@@ -176,8 +176,8 @@ zero_status zr_plan_muon(zr_plan *plan, const zr_machine *machine, zero_error *e
     for (int i = 0; i < plan->matrix_count; i++) {
         const zr_muon_matrix *matrix = &plan->matrices[i];
         const zr_orthogonal of = zr_plan_orthogonal(plan, matrix->rows, matrix->cols);
-        int64_t bytes = ZR_ROUND_UP(matrix->rows * matrix->cols * (int64_t)sizeof(uint16_t),
-                                    (int64_t)ALIGN);
+        int64_t bytes =
+            ZR_ROUND_UP(matrix->rows * matrix->cols * (int64_t)sizeof(uint16_t), (int64_t)ALIGN);
         plan->matrix_bytes = ZR_MAX(plan->matrix_bytes, bytes);
         plan->orthogonal_bytes = ZR_MAX(plan->orthogonal_bytes, zr_orthogonal_workspace(&of));
         plan->orthogonal_scratch = ZR_MAX(plan->orthogonal_scratch, product_scratch(&of, machine));

@@ -48,17 +48,18 @@ static inline bool zr_orthogonal_begins(int step)
 bool zr_orthogonal_goes_on(const zr_orthogonal *of, int step);
 
 typedef struct zr_muon_matrix { // one that Muon updates
-    int number;            // zr_plan_tensor.number
-    int64_t rows, cols;    // of the whole
-    int owner;             // data rank x tensor ranks + tensor rank
+    int number;                 // zr_plan_tensor.number
+    int64_t rows, cols;         // of the whole
+    int owner;                  // data rank x tensor ranks + tensor rank
     int round;
 } zr_muon_matrix;
 
 // Says whether Muon updates a tensor of a model's unit. The model is whole.
 bool zr_is_muon_matrix(const zero_model *model, int unit, zero_class kind,
                        const zero_tensor_desc *tensor);
-// Lists the plan's matrices by rounds, and sets the bytes of the space in which one is computed: the
-// matrix, the workspace, and a message of as many elements. ZERO_ERR_CONFIG: a matrix is streamed.
+// Lists the plan's matrices by rounds, and sets the bytes of the space in which one is computed:
+// the matrix, the workspace, and a message of as many elements. ZERO_ERR_CONFIG: a matrix is
+// streamed.
 zero_status zr_plan_muon(zr_plan *plan, const struct zr_machine *machine, zero_error *error);
 // Returns the iteration on a matrix of the plan.
 zr_orthogonal zr_plan_orthogonal(const zr_plan *plan, int64_t rows, int64_t cols);

@@ -24,7 +24,8 @@ static zr_cost cost_of_parts(const zr_virtual_rank *rank, const zr_flat_param *f
                 end = ZR_MIN(t->first + t->count, of.first + of.count);
         if (begin >= end)
             continue;
-        zr_cost_add(&sum, zr_virtual_rank_cost(rank, what, (end - begin) * block_bytes / BLOCK, 0, 1));
+        zr_cost_add(&sum,
+                    zr_virtual_rank_cost(rank, what, (end - begin) * block_bytes / BLOCK, 0, 1));
     }
     return sum;
 }
@@ -48,9 +49,8 @@ static void add_norms(const zr_virtual_rank *rank, const zr_shard_slice *shard_s
                       ZR_MIN(shard_slice->count, flat_param->shard - shard_slice->first)};
     if (flat_param->counted)
         for (int norms = 0; norms < 2; norms++)
-            zr_cost_add(
-                sum, cost_of_parts(rank, flat_param, own, ZR_ACTIVITY_square_sum,
-                                   BLOCK * sizeof(float)));
+            zr_cost_add(sum, cost_of_parts(rank, flat_param, own, ZR_ACTIVITY_square_sum,
+                                           BLOCK * sizeof(float)));
 }
 
 // Returns what a walk does with a shard slice. The master is copied with gaps and padding.
@@ -58,8 +58,8 @@ static zr_cost cost_of_shard_slice(const zr_virtual_rank *rank, int walk, int64_
                                    const zr_shard_slice *shard_slice)
 {
     if (walk == ZR_VIRTUAL_COPY)
-        return zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, shard_slice->count * bytes / BLOCK, 0,
-                                    1);
+        return zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, shard_slice->count * bytes / BLOCK,
+                                    0, 1);
     zr_cost sum =
         cost_of_parts(rank, &rank->plan->flat_params[shard_slice->flat_param],
                       (span){shard_slice->first, shard_slice->count}, ZR_ACTIVITY_optimizer, bytes);

@@ -34,8 +34,8 @@ static void add_states(const zr_plan *plan, bytes_of_tiers bytes)
             plan->settings.inference ? 0 : vectors * plan->state_elems[t] * (int64_t)sizeof(float);
     }
     bytes[ZERO_TIER_nvme][ZERO_MEM_gradients] =
-        zr_plan_accumulators(plan) * zr_vector_bytes(&plan->settings, ZR_VECTOR_GRADIENT,
-                                                     plan->state_elems[ZERO_TIER_nvme]);
+        zr_plan_accumulators(plan) *
+        zr_vector_bytes(&plan->settings, ZR_VECTOR_GRADIENT, plan->state_elems[ZERO_TIER_nvme]);
     bytes[ZERO_TIER_host][ZERO_MEM_gradients] += plan->staged_gradient_bytes;
     bytes[plan->settings.tiering.optimizer][ZERO_MEM_gradients] += plan->parked_bytes;
     bytes[ZERO_TIER_host][ZERO_MEM_optimizer] += staging->count * staging->bytes;

@@ -97,9 +97,8 @@ static int place_links(zr_plan *plan, zr_tied_weight_plan *tied_weight, int firs
     const zr_pipeline *pipeline = &plan->pipeline->pipeline;
     const zero_model *origin = zr_pipeline_stage_origin(plan->model);
     const zero_flat_param_desc *flat_param = zr_flat_param_desc(origin, tied_weight->of.owner);
-    int64_t shard =
-        zr_shard_elems(flat_param->kind, plan->settings.precision.moments,
-                       zr_flat_param_desc_elements(flat_param), plan->ranks);
+    int64_t shard = zr_shard_elems(flat_param->kind, plan->settings.precision.moments,
+                                   zr_flat_param_desc_elements(flat_param), plan->ranks);
     int borrower = tied_weight->of.chunks[0] % pipeline->stages,
         owner = tied_weight->of.chunks[1] % pipeline->stages;
     const char *names[] = {origin->units[tied_weight->of.borrower].name,
