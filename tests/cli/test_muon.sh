@@ -117,6 +117,19 @@ for grid in $(sample "0:1:1 1:2:1 2:4:1 3:1:1 3:4:2" "3:4:2"); do
 done
 echo "resumed"
 
+# By a flag: the schedule, the decay and the rate are the program's, as they are of AdamW.
+echo '{"optimizer": {"type": "Muon", "params": {"lr": 0.002, "weight_decay": 0.1, "adjust_lr_fn": "match_rms_adamw"}}}' >config.json
+run --schedule-lr cosine --out run --overwrite
+train --optimizer muon --lr 0.002 --val none --steps 5 --out flag
+cmp run/model/model.safetensors flag/model/model.safetensors || fail "--optimizer muon is another training than the file's"
+train --val none --steps 5 --out run --overwrite
+train --optimizer adamw --val none --steps 5 --out flag --overwrite
+cmp run/model/model.safetensors flag/model/model.safetensors || fail "--optimizer adamw is not the default"
+echo '{"optimizer": {"type": "Adam"}}' >adam.json
+refused 64 '--optimizer "Muon" contradicts adam.json:1, which says type "Adam" (strict)' "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet \
+    --config adam.json --optimizer muon --strict --out out
+echo "by a flag"
+
 # What it does not do.
 again() { refused 78 "$1" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet --config config.json --steps 1 --out out "${@:2}"; }
 config 2 gram "}" ", \"offload_optimizer\": $NVME"
