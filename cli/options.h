@@ -65,6 +65,7 @@ typedef enum cli_option_id {
     OPT_STEPS,
     OPT_EPOCHS,
     OPT_LR,
+    OPT_OPTIMIZER,
     OPT_OPTIMIZER_STATES,
     OPT_EMA,
     OPT_SCHEDULE_LR,
@@ -158,7 +159,7 @@ const char *cli_field(const cli_arguments *arguments);
 // ---- overrides.c: the options that set keys of the configuration, in the form that the library
 // takes
 
-enum { CLI_MOST_OVERRIDES = 25 }; // rows in overrides.c
+enum { CLI_MOST_OVERRIDES = 26 }; // rows in overrides.c
 
 typedef struct cli_overrides {
     zero_override at[CLI_MOST_OVERRIDES];

@@ -50,6 +50,10 @@ const cli_option cli_options_training[] = {
     OPTION(REAL, LR, "--lr", "X", TRAIN, RANGE(1e-12, 1e3), .standard_text = "by the model's size",
         .help = "highest learning rate; where --config names no schedule, the first update has it "
                 "divided by the steps of the warm-up"),
+    OPTION(CHOICE, OPTIMIZER, "--optimizer", "NAME", TRAIN | PLAN,
+        .choices = "adamw|muon|lion|lamb|sgd|adagrad", .standard_text = "the configuration's, or adamw",
+        .help = "how an update changes the weights; rate, decay and schedule are the program's own "
+                "where --config does not say them. muon: with steps as large as AdamW's"),
     OPTION(CHOICE, OPTIMIZER_STATES, "--optimizer-states", "TYPE", TRAIN | PLAN,
         .choices = "fp32|bf16|8bit", .standard_text = "the configuration's, or fp32",
         .help = "type of optimizer states: 8bit keeps Adam's in bitsandbytes' blocks, a quarter of "

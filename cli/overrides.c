@@ -26,6 +26,7 @@ static const struct {
     {OPT_PREFERENCE, "libzero.preference", 1 << CLI_TRAIN | 1 << CLI_PLAN},
     {OPT_TASK, "libzero.task", 1 << CLI_TRAIN},
     {OPT_REFERENCE, "libzero.reference", 1 << CLI_TRAIN},
+    {OPT_OPTIMIZER, "optimizer.type", 1 << CLI_TRAIN | 1 << CLI_PLAN},
     {OPT_OPTIMIZER_STATES, "libzero.optimizer_states", 1 << CLI_TRAIN | 1 << CLI_PLAN},
     {OPT_EMA, "libzero.ema_decay", 1 << CLI_TRAIN | 1 << CLI_PLAN},
     {OPT_ATTENTION, "libzero.attention"},

@@ -290,22 +290,57 @@ static double number_of_key(const zr_config *config, const char *path)
     return json_number_value(zr_config_value(config, path));
 }
 
+// Puts in a program default of a parameter that the optimizer has.
+static zero_status put_parameter(zr_config *config, const char *path, json_t *value,
+                                 zero_error *error)
+{
+    if (zr_key_applies(zr_key_at(zr_key_find(path)), config))
+        return put_unless_given(config, path, value, error);
+    json_decref(value);
+    return ZERO_OK;
+}
+
+static void log_optimizer(const zr_config *config, const zero_logger *logger)
+{
+    const json_t *betas = zr_config_value(config, BETAS), *eps = zr_config_value(config, EPS);
+    char text[96] = "";
+    size_t end = 0;
+    if (betas)
+        end = (size_t)snprintf(text, sizeof text, ", betas %g and %g",
+                               json_number_value(json_array_get(betas, 0)),
+                               json_number_value(json_array_get(betas, 1)));
+    if (eps)
+        snprintf(text + end, sizeof text - end, ", eps %g", json_number_value(eps));
+    zr_log(logger, ZERO_LOG_DEBUG, "optimizer %s, lr %g%s, weight decay %g (the program's choice)",
+           zr_optimizer_traits_of(config->optimizer.kind)->name, number_of_key(config, LR), text,
+           number_of_key(config, DECAY));
+}
+
+// By the program's choice Muon's matrices take steps of AdamW's size (adjust_lr_fn), so AdamW's
+// rate and decay fit them.
+static json_t *chosen_lr(const zr_config *config, const zr_config_facts *facts)
+{
+    bool muon = config->optimizer.kind == ZR_OPTIMIZER_MUON;
+    return muon && facts->lr > 0 ? json_real(facts->lr) : auto_lr(config, facts);
+}
+
+static json_t *chosen_decay(const zr_config *config, const zr_config_facts *facts)
+{
+    bool muon = config->optimizer.kind == ZR_OPTIMIZER_MUON;
+    return muon ? json_real(0.1) : auto_decay(config, facts);
+}
+
 static zero_status fill_optimizer(zr_config *config, const zr_config_facts *facts,
                                   const zero_logger *logger, zero_error *error)
 {
-    config->optimizer.kind = ZR_OPTIMIZER_ADAMW;
     ZERO_TRY(put_unless_given(config, "optimizer.type", json_string("AdamW"), error));
-    ZERO_TRY(put_unless_given(config, LR, auto_lr(config, facts), error));
-    ZERO_TRY(put_unless_given(config, BETAS, auto_betas(config, facts), error));
-    ZERO_TRY(put_unless_given(config, EPS, kind_eps(config, facts), error));
-    ZERO_TRY(put_unless_given(config, DECAY, auto_decay(config, facts), error));
-    const json_t *betas = zr_config_value(config, BETAS);
-    zr_log(
-        logger, ZERO_LOG_DEBUG,
-        "optimizer AdamW, lr %g, betas %g and %g, eps %g, weight decay %g (the program's choice)",
-        number_of_key(config, LR), json_number_value(json_array_get(betas, 0)),
-        json_number_value(json_array_get(betas, 1)), number_of_key(config, EPS),
-        number_of_key(config, DECAY));
+    zr_config_settle_optimizer(config);
+    ZERO_TRY(put_unless_given(config, LR, chosen_lr(config, facts), error));
+    ZERO_TRY(put_unless_given(config, DECAY, chosen_decay(config, facts), error));
+    ZERO_TRY(put_parameter(config, BETAS, auto_betas(config, facts), error));
+    ZERO_TRY(put_parameter(config, EPS, kind_eps(config, facts), error));
+    ZERO_TRY(put_parameter(config, P "adjust_lr_fn", json_string("match_rms_adamw"), error));
+    log_optimizer(config, logger);
     return ZERO_OK;
 }
 
@@ -341,7 +376,8 @@ static zero_status fill_schedule(zr_config *config, const zr_config_facts *facts
 zero_status zr_config_defaults_apply(zr_config *config, const zr_config_facts *facts,
                                      const zero_logger *logger, zero_error *error)
 {
-    bool optimizer = is_given_value(config, "optimizer.type"),
+    bool optimizer = is_given_value(config, "optimizer.type") &&
+                     zr_config_at(config, "optimizer.type")->origin != ZR_FROM_FLAG,
          schedule = is_given_value(config, "scheduler.type") ||
                     is_given_value(config, ZR_OWN_SCHEDULE "type");
     if (!optimizer)

@@ -67,8 +67,8 @@ static zero_status check_stage(const zr_config *config, int tier, const char *ke
                    (long long)least);
 }
 
-// The norms of LAMB and Adafactor are sums over the ranks, which must be exchanged in one order on every rank, so an
-// update that runs during a step cannot request them.
+// The norms of LAMB and Adafactor and Muon's matrices come from all ranks, which must exchange them
+// in one order, so an update that runs during a step cannot request them.
 static zero_status check_delayed(const zr_config *config, zero_error *error)
 {
     const zr_offload_config *offload = &config->offload;
@@ -84,11 +84,26 @@ static zero_status check_delayed(const zr_config *config, zero_error *error)
     if (!zr_optimizer_traits_of(config->optimizer.kind)->elementwise)
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s: libzero.delayed_update.start_step is %lld, but the optimizer is %s: "
-                       "its norms wait for all ranks, and a delayed update waits "
-                       "for none",
+                       "its update waits for parts of tensors that other ranks have, and a delayed "
+                       "update waits for none",
                        zr_setting_where(config, from).text, (long long)offload->delayed_from,
                        zr_optimizer_traits_of(config->optimizer.kind)->name);
     return ZERO_OK;
+}
+
+// Directions wait between Muon's two walks (engine/muon.h) for those of other ranks, and what is on
+// NVMe is in memory only while a walk passes it.
+static zero_status check_muon(const zr_config *config, zero_error *error)
+{
+    const zr_setting *device = zr_config_at(config, "zero_optimization.offload_optimizer.device");
+    if (config->optimizer.kind != ZR_OPTIMIZER_MUON || config->offload.automatic ||
+        config->offload.optimizer != ZERO_TIER_nvme)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_CONFIG,
+                   "%s: zero_optimization.offload_optimizer.device is nvme, but the optimizer is "
+                   "Muon: its directions stay in memory while ranks exchange them; expected cpu or "
+                   "none, or another optimizer",
+                   zr_setting_where(config, device).text);
 }
 
 static zero_status fill_activation_checkpoints(zr_config *config, zero_error *error)
@@ -124,6 +139,7 @@ zero_status zr_config_fill_offload(zr_config *config, zero_error *error)
                          "parameters", error));
     ZERO_TRY(check_ratio(config, error));
     ZERO_TRY(check_delayed(config, error));
+    ZERO_TRY(check_muon(config, error));
     if (offload->optimizer == ZERO_TIER_device)
         offload->ratio = 0;
     if (offload->parameters == ZERO_TIER_nvme)

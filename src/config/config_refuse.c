@@ -91,7 +91,7 @@ static zero_status refuse_unknown_parameter(const zr_config *config, int index, 
     return status;
 }
 
-zero_status zr_config_settle_kinds(zr_config *config, zero_error *error)
+void zr_config_settle_optimizer(zr_config *config)
 {
     const json_t *optimizer = zr_config_value(config, "optimizer.type");
     const json_t *mode = zr_config_value(config, "optimizer.params.adam_w_mode");
@@ -99,6 +99,11 @@ zero_status zr_config_settle_kinds(zr_config *config, zero_error *error)
     if (!strcmp(name, "auto"))
         name = "AdamW";
     config->optimizer.kind = (zr_optimizer_kind)zr_optimizer_find(name, !json_is_false(mode));
+}
+
+zero_status zr_config_settle_kinds(zr_config *config, zero_error *error)
+{
+    zr_config_settle_optimizer(config);
     ZERO_TRY(zr_config_settle_schedule(config, error));
     for (int i = 0; i < zr_key_count(); i++)
         if (zr_setting_is_given(&config->settings[i]) && !zr_key_applies(zr_key_at(i), config))

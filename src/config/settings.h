@@ -75,6 +75,7 @@ zero_status zr_config_settle_elastic(zr_config *config, const zero_logger *logge
                                      zero_error *error);
 // config_refuse.c
 zero_status zr_config_refuse(const zr_config *config, zero_error *error);
+void zr_config_settle_optimizer(zr_config *config); // a step of the next
 zero_status zr_config_settle_kinds(zr_config *config, zero_error *error);
 // config_schedule.c: the first is a step of zr_config_settle_kinds, the second says why row `index`
 // is no key of the schedule.

@@ -90,10 +90,9 @@ zero_status zr_engine_join_delayed_update(zero_engine *engine, bool *stale, zero
 zero_status zr_engine_parameters_stale(zero_engine *engine, zero_error *error);
 // A guard lets another thread read states while steps run: an update calls `await` before it
 // changes this rank's part of a flat parameter, until the guard is removed (NULL). Other callers
-// that would change states are rejected meanwhile. Set between steps; not collective. Some states
-// cannot be guarded (zr_engine_can_guard): those on NVMe, because they leave it through the
-// update's buffers, those under a delayed update, and those in 8 bits, which leave as fp32 numbers.
-// `await` is not called for them.
+// that would change states are rejected meanwhile. Set between steps; not collective. `await` is
+// not called for states that cannot be guarded (zr_engine_can_guard): on NVMe, because they leave
+// it through the update's buffers, under a delayed update, and in 8 bits, which leave as fp32.
 typedef struct zr_guard {
     zero_status (*await)(void *user, int flat_param, zero_error *error); // on the rank's thread
     void *user;

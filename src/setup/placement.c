@@ -122,7 +122,7 @@ static zero_status try_tilings_and_groups(search *s, zr_placement *at, zero_erro
     bool travels = at->optimizer == ZERO_TIER_nvme || at->parameters == ZERO_TIER_nvme;
     int groups = travels && !was_given(config, SUB_GROUP) ? 1 + ZR_SUB_GROUPS : 1;
     bool open = s->run.shape && !zr_model_tiles_are_given(config) && !config->exact_world &&
-                config->exact_tensor == 1;
+                config->exact_tensor == 1 && config->optimizer.kind != ZR_OPTIMIZER_MUON;
     int tilings = open ? ZR_TILINGS : 1;
     for (at->tiles = 0; at->tiles < tilings; at->tiles++)
         for (int g = 0; g < groups; g++) {
@@ -147,6 +147,8 @@ static bool is_allowed_placement(const search *s, const zr_placement *at)
          (int)at->parameters != config->offload.parameters))
         return false;
     if (config->offload.delayed_from && at->optimizer == ZERO_TIER_device)
+        return false;
+    if (config->optimizer.kind == ZR_OPTIMIZER_MUON && at->optimizer == ZERO_TIER_nvme)
         return false;
     return !nvme || s->answer->with_disk;
 }

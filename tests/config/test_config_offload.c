@@ -35,6 +35,19 @@ static void test_what_is_offloaded_is_partitioned(void **state)
             ZERO_ERR_CONFIG, "ratio 0.5 is for stage 3, the stage is 2");
 }
 
+static void test_muon_stays_in_memory(void **state)
+{
+#define MUON(device)                                                                               \
+    "{\"optimizer\": {\"type\": \"Muon\"}, \"zero_optimization\": {\"stage\": 3, "                 \
+    "\"offload_optimizer\": {\"device\": \"" device "\", \"nvme_path\": \"/nv\"}, "                \
+    "\"offload_param\": " NVME "}}"
+    recorder log;
+    zr_config_destroy(must_resolve(MUON("cpu"), &log));
+    must_fail(MUON("nvme"), ZERO_ERR_CONFIG,
+              "zero_optimization.offload_optimizer.device is nvme, but the optimizer is Muon: its "
+              "directions stay in memory");
+}
+
 static void test_what_can_be_delayed(void **state)
 {
 #define FROM "\"libzero\": {\"delayed_update\": {\"start_step\": 5}}"
@@ -45,7 +58,9 @@ static void test_what_can_be_delayed(void **state)
     zr_config_destroy(c);
     must_fail("{" FROM "}", ZERO_ERR_CONFIG, "offload_optimizer.device is none");
     must_fail("{" HOST ", \"optimizer\": {\"type\": \"LAMB\"}, " FROM "}", ZERO_ERR_CONFIG,
-              "the optimizer is LAMB: its norms wait for all ranks");
+              "the optimizer is LAMB: its update waits for parts of tensors that other ranks have");
+    must_fail("{" HOST ", \"optimizer\": {\"type\": \"Muon\"}, " FROM "}", ZERO_ERR_CONFIG,
+              "the optimizer is Muon: its update waits for parts of tensors that other ranks have");
     must_fail("{" HOST ", \"libzero\": {\"delayed_update\": {\"start_step\": 0}}}", ZERO_ERR_CONFIG,
               "start_step");
 }
@@ -123,6 +138,7 @@ int main(void)
         cmocka_unit_test(bytes_are_read_as_people_write_them),
         cmocka_unit_test(test_what_is_offloaded_is_partitioned),
         cmocka_unit_test(test_what_can_be_delayed),
+        cmocka_unit_test(test_muon_stays_in_memory),
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_offload_values),
     };

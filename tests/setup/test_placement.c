@@ -202,6 +202,26 @@ static void what_was_said_stays(void **state)
     end(&c);
 }
 
+// Muon's directions wait in memory for other ranks, and its matrices come whole (plan/muon.h).
+static void muon_stays_in_memory_without_tiles(void **state)
+{
+    const char *muon = DISK "}, \"optimizer\": {\"type\": \"Muon\"";
+    choice all = choose("", muon, 0, 0);
+    check(&all, 0, 0);
+    assert_int_equal(all.answer.count, 11); // 16 without the five that have states on NVMe
+    int64_t of_states = all.answer.at[0].tiers[0];
+    choice less = choose("", muon, of_states / 2, 0);
+    check(&less, of_states / 2, 0);
+    assert_int_equal(less.chosen.optimizer, ZERO_TIER_host);
+    choice none = choose("", muon, 1 << 16, 1 << 16);
+    assert_int_equal(none.answer.chosen, -1);
+    for (int i = 0; i < none.answer.count; i++)
+        assert_true(none.answer.at[i].optimizer != ZERO_TIER_nvme && !none.answer.at[i].tiles);
+    end(&all);
+    end(&less);
+    end(&none);
+}
+
 // What is known of nothing is guessed, and the choice is still one that fits.
 static void nothing_is_known(void **state)
 {
@@ -252,6 +272,7 @@ int main(void)
         cmocka_unit_test(farther_tiers_as_budgets_shrink),
         cmocka_unit_test(tiles_only_where_nothing_else_fits),
         cmocka_unit_test(what_was_said_stays),
+        cmocka_unit_test(muon_stays_in_memory_without_tiles),
         cmocka_unit_test(nothing_is_known),
         cmocka_unit_test(tensor_ranks_have_parts),
         cmocka_unit_test(nothing_fits),
