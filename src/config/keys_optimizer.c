@@ -80,7 +80,7 @@ const zr_key zr_keys_optimizer[] = {
     KEY(BOOL, P "amsgrad", "false", .kinds = ADAMS | IS(LAMB),
         REFUSED("false", "AMSGrad is not built yet"),
         .help = "keep the largest second average"),
-    KEY(BOOL, P "bias_correction", "true", .kinds = ADAMS | IS(LAMB),
+    KEY(BOOL, P "bias_correction", "true", .kinds = ADAMS | IS(LAMB) | IS(MUON),
         FIELD(optimizer.bias_correction),
         .help = "correct the averages' start at zero"),
     KEY(BOOL, P "fp32_optimizer_states", "true", .kinds = ADAMS | IS(ADAGRAD) | IS(LION),

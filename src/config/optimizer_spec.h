@@ -25,7 +25,7 @@ typedef struct zr_optimizer_spec {
     double weight_decay;
     double momentum, dampening;  // SGD; momentum: Muon
     bool nesterov;               // SGD, Muon
-    bool bias_correction;        // Adam, LAMB: of the averages, which start at zero
+    bool bias_correction;        // Adam, LAMB, Muon: of the averages, which start at zero
     double muon_lr, adam_lr;     // Muon: of matrices; of the rest
     int ns_method;               // Muon's iteration: 0 standard, 1 gram
     int adjust_lr_fn;            // Muon: torch's 0 original, 1 match_rms_adamw

@@ -240,6 +240,51 @@ static void sum_between(zr_virtual_rank *rank, int walk)
         sum_norms(rank, settings->factored ? norms : 2 * norms);
 }
 
+// Returns the cost of Muon's iteration on a matrix: of its products, all of their mean size.
+static zr_cost cost_of_iteration(const zr_virtual_rank *rank, const zr_muon_matrix *matrix)
+{
+    const zr_orthogonal of = zr_plan_orthogonal(rank->plan, matrix->rows, matrix->cols);
+    int64_t n = ZR_MIN(of.rows, of.cols), m = ZR_MAX(of.rows, of.cols);
+    int64_t products = 3 * ZR_MAX(of.steps, 1), operands = 2 * n * m + n * n;
+    return zr_virtual_rank_cost(rank, ZR_ACTIVITY_product, operands * (int64_t)sizeof(uint16_t),
+                                (int64_t)zr_orthogonal_flops(&of) / products, (double)products);
+}
+
+// Returns the cost of the messages that come to a rank for one of the matrices that the ranks have,
+// with what others give to the owner and what it gives back: shares, or at stage 0 all.
+static zr_cost cost_of_pieces(const zr_virtual_rank *rank, const zr_muon_matrix *matrix)
+{
+    const zr_plan *plan = rank->plan;
+    const zr_forecast_question *question = rank->question;
+    const zr_link_speed *link =
+        zr_link_is_there(&question->data) ? &question->data : &question->tensor;
+    int64_t ranks = plan->ranks * plan->tensor_ranks,
+            copies = 1 + (plan->settings.stage == 0 ? plan->ranks : 1);
+    int64_t elements = matrix->rows * matrix->cols * copies * (ranks - 1) / (ranks * ranks),
+            bytes = elements * (int64_t)sizeof(uint16_t);
+    return zr_link_is_there(link) ? zr_virtual_link_cost(link, ZR_ACTIVITY_send, (double)bytes)
+                                  : zr_virtual_rank_cost(rank, ZR_ACTIVITY_send, bytes, 0, 1);
+}
+
+// Muon's rounds (engine/muon.h): in each all wait for the rank whose matrix takes longest.
+static void make_orthogonal(zr_virtual_rank *rank)
+{
+    const zr_plan *plan = rank->plan;
+    for (int i = 0, end; i < plan->matrix_count; i = end) {
+        zr_cost longest = {0};
+        for (end = i;
+             end < plan->matrix_count && plan->matrices[end].round == plan->matrices[i].round;
+             end++) {
+            zr_cost cost = cost_of_iteration(rank, &plan->matrices[end]);
+            longest = cost.seconds > longest.seconds ? cost : longest;
+            if (plan->ranks * plan->tensor_ranks > 1)
+                zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE,
+                                      cost_of_pieces(rank, &plan->matrices[end]));
+        }
+        zr_virtual_rank_spend(rank, ZR_TIME_UPDATE, longest);
+    }
+}
+
 static void update_at_once(zr_virtual_rank *rank)
 {
     const zr_settings *settings = &rank->plan->settings;
@@ -250,6 +295,8 @@ static void update_at_once(zr_virtual_rank *rank)
         walk_at_once(rank, w, &walks[w]);
         if (w + 1 < count)
             sum_between(rank, w);
+        if (settings->orthogonal && w == 0)
+            make_orthogonal(rank);
     }
 }
 

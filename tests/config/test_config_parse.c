@@ -209,8 +209,8 @@ static void an_optimizer_is_judged_before_its_parameters(void **state)
 {
     expect_message("{\"optimizer\": {\"type\": \"OneBitAdam\", \"params\": {\"freeze_step\": 2}}}",
                    "optimizer.type \"OneBitAdam\" is refused: DeepSpeed has removed it");
-    expect_message("{\"optimizer\": {\"params\": {\"ns_method\": \"gram\"}, \"type\": \"muon\"}}",
-                   "optimizer.type \"Muon\" is refused: this optimizer is not built yet");
+    expect_message("{\"optimizer\": {\"params\": {\"psi\": 0.004}, \"type\": \"nadam\"}}",
+                   "optimizer.type \"NAdam\" is refused: this optimizer is not built yet");
     expect_message("{\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"freeze_step\": 2}}}",
                    "unknown key \"optimizer.params.freeze_step\"");
 }

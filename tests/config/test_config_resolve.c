@@ -64,8 +64,8 @@ static void what_was_removed_may_be_switched_off(void **state)
 
 static void test_unbuilt_values_of_honoured_rows(void **state)
 {
-    must_fail("{\"optimizer\": {\"type\": \"Muon\"}}", ZERO_ERR_UNSUPPORTED,
-              "optimizer.type \"Muon\" is refused: this optimizer is not built yet");
+    must_fail("{\"optimizer\": {\"type\": \"NAdam\"}}", ZERO_ERR_UNSUPPORTED,
+              "optimizer.type \"NAdam\" is refused: this optimizer is not built yet");
     must_fail("{\"optimizer\": {\"type\": \"rmsprop\"}}", ZERO_ERR_UNSUPPORTED, "\"RMSprop\"");
     must_fail("{\"gradient_allreduce_op\": \"sum\"}", ZERO_ERR_UNSUPPORTED, "mean");
     must_fail("{\"libzero\": {\"reduce\": \"per_step\"}}", ZERO_ERR_UNSUPPORTED, "not built yet");
@@ -75,6 +75,22 @@ static void test_unbuilt_values_of_honoured_rows(void **state)
               ZERO_ERR_UNSUPPORTED, "superchips");
     must_fail("{\"optimizer\": {\"params\": {\"max_grad_norm\": \"auto\"}}}", ZERO_ERR_CONFIG,
               "gradient_clipping");
+}
+
+// torch's numbers and DeepSpeed's iteration; a rate of matrices or of the rest is as lr unless said.
+static void test_muon(void **state)
+{
+    recorder log;
+    zr_config *c = must_resolve(
+        "{\"optimizer\": {\"type\": \"muon\", \"params\": {\"lr\": 0.02, \"adam_lr\": 3e-4}}}",
+        &log);
+    const zr_optimizer_spec *muon = &c->optimizer;
+    assert_int_equal(muon->kind, ZR_OPTIMIZER_MUON);
+    assert_true(muon->lr == 0.02 && muon->muon_lr == 0.02 && muon->adam_lr == 3e-4);
+    assert_true(muon->momentum == 0.95 && muon->nesterov && muon->ns_method == 1);
+    assert_true(muon->beta1 == 0.9 && muon->beta2 == 0.95 && muon->eps == 1e-10);
+    assert_true(muon->bias_correction && !muon->adjust_lr_fn && muon->weight_decay == 0);
+    zr_config_destroy(c);
 }
 
 // Each row without effect is accepted; it is counted, and a line names it and its reason.
@@ -204,6 +220,7 @@ int main(void)
         cmocka_unit_test(test_harmless_values_of_refused_rows),
         cmocka_unit_test(what_was_removed_may_be_switched_off),
         cmocka_unit_test(test_unbuilt_values_of_honoured_rows),
+        cmocka_unit_test(test_muon),
         cmocka_unit_test(test_every_row_without_effect),
         cmocka_unit_test(test_one_warning_and_a_line_a_reason),
         cmocka_unit_test(test_defaults_without_a_word),

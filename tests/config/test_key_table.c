@@ -145,11 +145,13 @@ static void test_optimizers(void **state)
     assert_int_equal(zr_optimizer_find("Adam", false), ZR_OPTIMIZER_ADAM_L2);
     assert_int_equal(zr_optimizer_find("ADAMW", false), ZR_OPTIMIZER_ADAMW);
     assert_int_equal(zr_optimizer_find("lamb", true), ZR_OPTIMIZER_LAMB);
-    assert_int_equal(zr_optimizer_find("Muon", true), -1);
+    assert_int_equal(zr_optimizer_find("muon", true), ZR_OPTIMIZER_MUON);
+    assert_int_equal(zr_optimizer_find("MuAdam", true), -1);
     for (int kind = 0; kind < ZR_OPTIMIZER_KINDS; kind++) {
         const zr_optimizer_traits *traits = zr_optimizer_traits_of((zr_optimizer_kind)kind);
-        assert_int_equal(traits->elementwise,
-                         kind != ZR_OPTIMIZER_LAMB && kind != ZR_OPTIMIZER_ADAFACTOR);
+        bool of_tensors = kind == ZR_OPTIMIZER_LAMB || kind == ZR_OPTIMIZER_MUON ||
+                          kind == ZR_OPTIMIZER_ADAFACTOR;
+        assert_int_equal(traits->elementwise, !of_tensors);
         assert_int_equal(traits->standard.kind, kind);
         assert_true(traits->standard.lr > 0);
     }

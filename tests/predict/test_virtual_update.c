@@ -7,6 +7,8 @@
 
 #include "forecast_desk.h"
 
+#include <math.h>
+
 static const zr_tiering on_nvme = {.optimizer = ZERO_TIER_nvme,
                                    .parameters = ZERO_TIER_nvme,
                                    .sub_group = 4096,
@@ -128,12 +130,69 @@ static void what_is_delayed_hides_behind_the_next_step(void **state)
     close_desk(&d);
 }
 
+static double iteration_flops(const zr_plan *plan)
+{
+    const zr_orthogonal of =
+        zr_plan_orthogonal(plan, plan->matrices[0].rows, plan->matrices[0].cols);
+    return zr_orthogonal_flops(&of);
+}
+
+// Four equal matrices take a rank alone four times one's products, and two ranks twice.
+static void matrices_are_divided_among_ranks(void **state)
+{
+    enum { LARGE = 1 << 30, FLOPS_OF_BYTE = 1 << 10 };
+    const double flop = 1e-11; // seconds
+    fixture f;
+    fixture_build(&f, 4, 1000, 96);
+    for (int ranks = 1; ranks <= 2; ranks++) {
+        zr_settings settings = fixture_settings(ZERO_BF16, 2, 1);
+        settings.orthogonal = true;
+        zr_plan *plan = fixture_plan_of(&f, &settings, ranks, true);
+        double update[2];
+        for (int times = 1; times <= 2; times++) {
+            desk d;
+            open_desk(&d);
+            zr_rates *rates = zr_rate_book_take(&d.book, &d.question.setting, NULL);
+            zr_rates_add(rates, ZR_ACTIVITY_product, LARGE, (int64_t)LARGE * FLOPS_OF_BYTE,
+                         (double)LARGE * FLOPS_OF_BYTE * flop * times, 1);
+            update[times - 1] = ask_of(&d, plan).parts[ZR_TIME_UPDATE];
+            close_desk(&d);
+        }
+        double wanted = 4.0 / ranks * iteration_flops(plan) * flop;
+        assert_true(fabs(update[1] - update[0] - wanted) < 1e-6 * wanted);
+        zr_plan_destroy(plan);
+    }
+}
+
+// Of each matrix half of a direction comes to its owner, and half of the result to the other rank:
+// over a network that is half a matrix in bf16 for each of both.
+static void directions_are_messages(void **state)
+{
+    fixture f;
+    desk d;
+    fixture_build(&f, 4, 1000, 96);
+    zr_settings settings = fixture_settings(ZERO_BF16, 2, 1);
+    open_desk(&d);
+    d.question.data = link_of(&d, 1e6, 1e-3);
+    zr_plan *plain = fixture_plan_of(&f, &settings, 2, true);
+    settings.orthogonal = true;
+    zr_plan *muon = fixture_plan_of(&f, &settings, 2, true);
+    double without = ask_of(&d, plain).parts[ZR_TIME_EXCHANGE],
+           with = ask_of(&d, muon).parts[ZR_TIME_EXCHANGE];
+    near(with - without, 4 * (1e-3 + 96 * 4 * 96 / 1e6));
+    zr_plan_destroy(plain);
+    zr_plan_destroy(muon);
+    close_desk(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_disk_hides_behind_computing),
         cmocka_unit_test(staging_buffers_travel_while_others_are_updated),
         cmocka_unit_test(what_is_delayed_hides_behind_the_next_step),
+        cmocka_unit_test(matrices_are_divided_among_ranks),
+        cmocka_unit_test(directions_are_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
