@@ -79,6 +79,7 @@ zr_op op_case_orthogonal_update(operands *o)
 
 zr_op op_case_average(operands *o)
 {
-    const zr_update s = range_of(ZR_UPDATE_SGD, ZERO_F32);
+    zr_update s = range_of(ZR_UPDATE_SGD, ZERO_F32);
+    s.average_decay = 0.5;
     return zr_op_average(&s, &o->update, o->a, o->b);
 }
