@@ -30,8 +30,8 @@ typedef struct zr_optimizer_spec {
     int ns_method;               // Muon's iteration: 0 standard, 1 gram
     int adjust_lr_fn;            // Muon: torch's 0 original, 1 match_rms_adamw
     double min_coeff, max_coeff; // LAMB: bounds of the trust ratio
-    // Adafactor: the exponent of the averages' decay; the least root of an average (eps is the least
-    // scale of a tensor); the largest root of the mean square of an update.
+    // Adafactor: the exponent of the averages' decay; the least root of an average (eps is the
+    // least scale of a tensor); the largest root of the mean square of an update.
     double beta2_decay, least_root, clip;
     double ema_decay; // of an average of the weights; 0: there is none
     bool decay_all;   // false: weight decay only on tensors of two or more dimensions

@@ -15,6 +15,7 @@ static const zr_factored shapes[] = {
     {.width = 64, .stride = 64, .parts = 1, .count = 64 * 50, .place = 1999},
     {.width = 1500, .stride = 1500, .parts = 1, .first = 1100, .count = 40001, .place = 2047},
     {.width = 2100, .stride = 2100, .parts = 1, .first = 70, .count = 1900, .place = 64},
+    {.width = 3, .stride = 3, .parts = 1, .count = 3 * 4096},
     {.width = 33, .stride = 100, .parts = 3, .first = 50, .count = 9000, .place = 7},
 };
 
@@ -82,7 +83,7 @@ static void check_row(const zr_factored *s, const float *g, const sums *got)
         want += (long double)scaled * scaled;
     }
     long double is = (long double)got->rows[0] * values.coarse + got->rows[1] * values.fine;
-    assert_true(fabsl(is - want) <= 1e-15L * want);
+    assert_true(fabsl(is - want) <= 1e-15L * want + values.fine * (double)s->count);
 }
 
 static void sums_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
@@ -91,7 +92,8 @@ static void sums_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
         for (int t = 0; t < STORAGE_TYPES * 2; t++) {
             const zr_factored s = with_types(&shapes[i], storage_types[t / 2], ZERO_BF16);
             bool vector = t % 2;
-            void *g = array_random(s.gradient, s.count, 1, 3);
+            // Squares in 4096 rows are small beside the coarse unit.
+            void *g = array_random(s.gradient, s.count, 1, s.width == 3 ? 1e-7f : 3);
             float *wide = array_floats(s.gradient, g, s.count);
             sums *want = sums_new(), *got = sums_new(), *cut = sums_new();
             add_sums(ref, &s, g, vector, want);

@@ -234,9 +234,9 @@ static void test_every_cut(void **state)
         numbers n;
     } cases[] = {
         {"\"lr\": 0.05", {0.05, -0.8, FLT_EPSILON, 1e-3, 1, 0}},
-        {"\"lr\": 0.3, \"eps\": [1e-30, 0.1], \"weight_decay\": 0.2, \"beta2_decay\": -0.5, "
+        {"\"lr\": 0.1, \"eps\": [1e-30, 1.5], \"weight_decay\": 0.2, \"beta2_decay\": -0.5, "
          "\"d\": 1.25",
-         {0.3, -0.5, 1e-30, 0.1, 1.25, 0.2}},
+         {0.1, -0.5, 1e-30, 1.5, 1.25, 0.2}},
     };
     for (int c = 0; c < ZR_COUNT(cases); c++)
         for (int v = 0; v < ZR_COUNT(variants); v++) {

@@ -26,18 +26,18 @@ typedef struct sums_job {
     bool shared;          // several tasks have the same columns
 } sums_job;
 
-typedef int64_t vl __attribute__((vector_size(4 * LANES)));
+typedef uint64_t vl __attribute__((vector_size(4 * LANES)));
 typedef vl vl_loose __attribute__((aligned(8), may_alias));
 
-// Sums of integers: units of coarse, and of fine.
+// Sums of bits of doubles, of which units_of_coarse and units_of_fine are integers.
 typedef struct sum {
     vl coarse, fine;
 } sum;
 
 // Return the units that were added as bits of doubles: those of 2^52 and above are integers in
 // their last 52 bits, and those around 1.5 * 2^52 in their last 51, with a sign.
-INLINE int64_t units_of_coarse(int64_t sum) { return sum & ((1ll << 52) - 1); }
-INLINE int64_t units_of_fine(int64_t sum) { return (int64_t)((uint64_t)sum << 13) >> 13; }
+INLINE int64_t units_of_coarse(uint64_t sum) { return (int64_t)(sum & ((1ull << 52) - 1)); }
+INLINE int64_t units_of_fine(uint64_t sum) { return (int64_t)(sum << 13) >> 13; }
 
 // Returns the bits of squares in coarse units, and of what rounding to them leaves in fine ones.
 INLINE sum square_in_units(vf_half g, double coarse, double fine)
@@ -47,11 +47,11 @@ INLINE sum square_in_units(vf_half g, double coarse, double fine)
     return (sum){(vl)rounded, (vl)rest};
 }
 
-INLINE void add_to(int64_t *at, vl more) { *(vl_loose *)at += more; }
+INLINE void add_to(uint64_t *at, vl more) { *(vl_loose *)at += more; }
 
 // Adds the squares of elements to the sums of their columns, and returns the sum of them all.
 INLINE sum add_stretch(zero_dtype type, const sums_job *job, int64_t at, int64_t count,
-                       int64_t *coarse, int64_t *fine)
+                       uint64_t *coarse, uint64_t *fine)
 {
     const float scale = job->values->gradient_scale;
     const double units = 0x1p52 * job->values->coarse, parts = 0x1.8p52 * job->values->fine;
@@ -77,16 +77,16 @@ INLINE sum add_stretch(zero_dtype type, const sums_job *job, int64_t at, int64_t
     return row;
 }
 
-INLINE int64_t lanes_of(vl v)
+INLINE uint64_t lanes_of(vl v)
 {
-    int64_t all = 0;
+    uint64_t all = 0;
     for (int i = 0; i < HALF; i++)
         all += v[i];
     return all;
 }
 
 // shared: other tasks add to the same sum.
-INLINE void add_units(int64_t *to, int64_t coarse, int64_t fine, bool shared)
+INLINE void add_units(int64_t *to, uint64_t coarse, uint64_t fine, bool shared)
 {
     if (shared) {
         __atomic_fetch_add(&to[0], units_of_coarse(coarse), __ATOMIC_RELAXED);
@@ -101,8 +101,8 @@ INLINE void add_units(int64_t *to, int64_t coarse, int64_t fine, bool shared)
 static void sum_task(const sums_job *job, int64_t task)
 {
     const zr_factored *s = job->of;
-    _Alignas(64) int64_t sums[2 * PANEL + APART] = {0}, *coarse = sums,
-                                          *fine = sums + PANEL + APART;
+    _Alignas(64) uint64_t sums[2 * PANEL + APART] = {0}, *coarse = sums,
+                                           *fine = sums + PANEL + APART;
     int64_t panel = task % job->panels, part = task / job->panels % s->parts,
             row = task / job->panels / s->parts * job->high,
             end = ZR_MIN(row + job->high, zr_factored_rows(s)), column = panel * PANEL,
@@ -121,9 +121,8 @@ static void sum_task(const sums_job *job, int64_t task)
                       job->panels * s->parts > 1);
     }
     for (int64_t j = 0; j < wide; j++)
-        if (coarse[j])
-            add_units(&job->columns[2 * (part * s->stride + column + j)], coarse[j], fine[j],
-                      job->shared);
+        add_units(&job->columns[2 * (part * s->stride + column + j)], coarse[j], fine[j],
+                  job->shared);
 }
 
 static void sum_tasks(const void *job, int64_t first, int64_t last, int worker)
