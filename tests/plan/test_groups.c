@@ -167,7 +167,9 @@ static void assert_walk(const zr_walk_vectors *walk, uint32_t reads, uint32_t wr
 
 enum {
     MASTER = 1 << ZR_VECTOR_MASTER,
-    MOMENTS = 1 << ZR_VECTOR_STATE0 | 1 << ZR_VECTOR_STATE1,
+    MOMENTS = 1 << ZR_VECTOR_STATE0 | 1 << ZR_VECTOR_STATE1 | 1 << ZR_VECTOR_SCALES0 |
+              1 << ZR_VECTOR_SCALES1,
+    AVERAGE = 1 << ZR_VECTOR_AVERAGE,
     DIRECTION = 1 << ZR_VECTOR_DIRECTION,
     GRADIENT = 1 << ZR_VECTOR_GRADIENT,
     PARAMETERS = 1 << ZR_VECTOR_PARAMETERS
@@ -183,10 +185,10 @@ static void check_walks(const zr_plan *plan, bool lamb, bool asynchronous)
     assert_int_equal(zr_plan_has_vector(plan, ZR_VECTOR_MASTER), asynchronous);
     assert_int_equal(zr_plan_updates_copies(plan), !asynchronous);
     assert_int_equal(zr_plan_walks(plan, walks), lamb ? 2 : 1);
-    assert_walk(&walks[0], weights | MOMENTS | GRADIENT,
-                lamb ? MOMENTS | DIRECTION : MOMENTS | written);
+    assert_walk(&walks[0], weights | MOMENTS | GRADIENT | (lamb ? 0 : AVERAGE),
+                lamb ? MOMENTS | DIRECTION : MOMENTS | AVERAGE | written);
     if (lamb)
-        assert_walk(&walks[1], weights | DIRECTION, written);
+        assert_walk(&walks[1], weights | AVERAGE | DIRECTION, AVERAGE | written);
 }
 
 static void an_asynchronous_update_changes_the_master_alone(void **state)
