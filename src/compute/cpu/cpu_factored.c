@@ -29,7 +29,7 @@ typedef struct sums_job {
 typedef uint64_t vl __attribute__((vector_size(4 * LANES)));
 typedef vl vl_loose __attribute__((aligned(8), may_alias));
 
-// Sums of bits of doubles, of which units_of_coarse and units_of_fine are integers.
+// Sums of the bits of doubles, from which units_of_coarse and units_of_fine make integers.
 typedef struct sum {
     vl coarse, fine;
 } sum;
