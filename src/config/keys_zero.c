@@ -101,7 +101,8 @@ const zr_key zr_keys_zero[] = {
         .help = "check what ranks gather"),
     KEY(BOOL, Z "log_trace_cache_warnings", "false", NO_EFFECT(PLANNED),
         .help = "warn when the order of modules changes"),
-    KEY(BOOL, Z "save_muon_momentum_buffer_in_memory", "false", NO_EFFECT("it stays where optimizer states are"),
+    KEY(BOOL, Z "save_muon_momentum_buffer_in_memory", "false", 
+        NO_EFFECT("it stays where optimizer states are"),
         .help = "where Muon keeps its momentum"),
 };
 // clang-format on

@@ -77,7 +77,7 @@ static void test_unbuilt_values_of_honoured_rows(void **state)
               "gradient_clipping");
 }
 
-// torch's numbers and DeepSpeed's iteration; a rate of matrices or of the rest is as lr unless said.
+// torch's numbers, DeepSpeed's iteration; a rate of matrices or of the rest is lr unless said.
 static void test_muon(void **state)
 {
     recorder log;
