@@ -51,7 +51,7 @@ const cli_option cli_options_training[] = {
         .help = "highest learning rate; where --config names no schedule, the first update has it "
                 "divided by the steps of the warm-up"),
     OPTION(CHOICE, OPTIMIZER, "--optimizer", "NAME", TRAIN | PLAN,
-        .choices = "adamw|muon|adafactor|lion|lamb|sgd|adagrad",
+        .choices = "adamw|muon|lion|lamb|adafactor|sgd|adagrad",
         .standard_text = "the configuration's, or adamw",
         .help = "how an update changes the weights; rate, decay and schedule are the program's own "
                 "where --config does not say them. muon: with steps as large as AdamW's"),

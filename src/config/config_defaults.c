@@ -309,7 +309,7 @@ static void log_optimizer(const zr_config *config, const zero_logger *logger)
         end = (size_t)snprintf(text, sizeof text, ", betas %g and %g",
                                json_number_value(json_array_get(betas, 0)),
                                json_number_value(json_array_get(betas, 1)));
-    if (eps)
+    if (json_is_number(eps))
         snprintf(text + end, sizeof text - end, ", eps %g", json_number_value(eps));
     zr_log(logger, ZERO_LOG_DEBUG, "optimizer %s, lr %g%s, weight decay %g (the program's choice)",
            zr_optimizer_traits_of(config->optimizer.kind)->name, number_of_key(config, LR), text,

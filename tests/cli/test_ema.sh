@@ -141,6 +141,6 @@ train $NO_EMA --steps 5
 cmp saved/model/model.safetensors whole/model/model.safetensors || fail "other weights without the average"
 rm -r saved/model saved/checkpoints/step-00000004 # which has one
 expect 65 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $NO_EMA --steps 6 --ema 0.75
-grep -qF 'has no average, which this training keeps: it was made without one (--ema)' err.txt || fail "$(cat err.txt)"
+grep -qF 'has no average, which this training keeps: it was made without libzero.ema_decay (--ema)' err.txt || fail "$(cat err.txt)"
 echo "resumed"
 echo "$runs runs with an average"
