@@ -12,8 +12,10 @@
 #define BLOCK ZR_STATE_BLOCK
 #define WORTH (1 << 14) // elements worth a thread
 #define DECADES 7
-#define CLOSE 0x1p-13f
-#define ROUNDING 0x1.8p23f
+#define GROUP 32 // elements that are encoded together
+#define VECTORS (GROUP / LANES)
+
+typedef uint8_t vb __attribute__((vector_size(GROUP)));
 
 typedef struct blocks_job {
     zr_block_constants with;
@@ -31,44 +33,29 @@ typedef struct line {
 
 typedef struct coder { // how numbers of a map's range become codes
     const float *map;
-    line lines[DECADES]; // whose least is a number's place
-    float least, end;    // of the numbers, and of the places
-    float top;           // the border of the last two codes
+    line lines[DECADES]; // whose least is a number's place, in 256ths
+    bool has_sign;
 } coder;
 
 // From 10^(decade - 7) to 10 times that there are `codes` codes; the first begins at the place
 // `codes`.
-#define LINE(codes, power)                                                                         \
+#define AT(slope, start)                                                                           \
     {                                                                                              \
-        (codes) * power / 0.9f, (codes)*8 / 9.0f                                                   \
+        256 * (slope), 256 * (start)                                                               \
     }
+#define LINE(codes, power) AT((codes) * power / 0.9f, (codes)*8 / 9.0f)
 // In the first decade the border to code 0 is moved to where those of other decades are: 0.2 above
 // the place.
 static const coder signed_coder = {
     .map = zr_signed_map,
-    .lines = {{1e6f / 0.9f, 1.2f - 0.275f / 0.9f},
-              LINE(2, 1e5f),
-              LINE(4, 1e4f),
-              LINE(8, 1e3f),
-              LINE(16, 1e2f),
-              LINE(32, 1e1f),
-              LINE(64, 1)},
-    .least = -1,
-    .end = 127.5f,
-    .top = 0.99648437f,
+    .lines = {AT(1e6f / 0.9f, 1.2f - 0.275f / 0.9f), LINE(2, 1e5f), LINE(4, 1e4f), LINE(8, 1e3f),
+              LINE(16, 1e2f), LINE(32, 1e1f), LINE(64, 1)},
+    .has_sign = true,
 };
 static const coder unsigned_coder = {
     .map = zr_unsigned_map,
-    .lines = {{0.8f / 3.875e-7f, 2.2f - 0.8f / 3.875f * 1.625f},
-              LINE(4, 1e5f),
-              LINE(8, 1e4f),
-              LINE(16, 1e3f),
-              LINE(32, 1e2f),
-              LINE(64, 1e1f),
-              LINE(128, 1)},
-    .least = 0,
-    .end = 255.5f,
-    .top = 0.9982422f,
+    .lines = {AT(0.8f / 3.875e-7f, 2.2f - 0.8f / 3.875f * 1.625f), LINE(4, 1e5f), LINE(8, 1e4f),
+              LINE(16, 1e3f), LINE(32, 1e2f), LINE(64, 1e1f), LINE(128, 1)},
 };
 
 INLINE vf on_line(line of, vf x) // how it is rounded does not matter
@@ -84,78 +71,116 @@ INLINE vf on_line(line of, vf x) // how it is rounded does not matter
 
 INLINE vf magnitude(vf x) { return (vf)((vi)x & 0x7fffffff); }
 
-INLINE bool any(vi mask) // lanes of -1 or 0
-{
-#if LANES == 16
-    return _mm512_movepi32_mask((__m512i)mask) != 0;
-#elif LANES == 8
-    return _mm256_movemask_ps((vf)mask) != 0;
-#else
-    int32_t some = 0;
-    for (int k = 0; k < LANES; k++)
-        some |= mask[k];
-    return some != 0;
-#endif
-}
+typedef struct places { // of a group of numbers, the bytes in the order of `in_order`'s argument
+    vb whole, part; // part: 256ths, rounded to the nearest
+    vb negative;    // the top bit says so
+} places;
 
-// Looks up the codes of those lanes that the mask has.
-static __attribute__((noinline)) void look_up(const float *map, const float *values,
-                                              const int32_t *mask, uint8_t *codes)
+INLINE vf place_of(const coder *to, vf x)
 {
-    for (int k = 0; k < LANES; k++)
-        if (mask[k])
-            codes[k] = zr_dynamic_code(map, values[k]);
-}
-
-INLINE void bytes_put(uint8_t *to, vi v) // lanes are below 256
-{
-#if LANES == 16
-    __m256i halves = _mm512_cvtepi32_epi16((__m512i)v);
-    _mm_storeu_si128((void *)to, _mm_packus_epi16(_mm256_castsi256_si128(halves),
-                                                  _mm256_extracti128_si256(halves, 1)));
-#elif LANES == 8
-    __m128i halves = _mm_packus_epi32(_mm256_castsi256_si128((__m256i)v),
-                                      _mm256_extracti128_si256((__m256i)v, 1));
-    _mm_storel_epi64((void *)to, _mm_packus_epi16(halves, halves));
-#else
-    for (int k = 0; k < LANES; k++)
-        to[k] = (uint8_t)v[k];
-#endif
-}
-
-// Encodes numbers that are multiplied by the inverse of their scale. What is no number becomes the
-// least one. ROUNDING: a sum with it has the rounded place in its lower bits.
-INLINE void encode_vector(const coder *to, vf x, uint8_t *codes)
-{
-    bool has_sign = to->least < 0;
-    x = vf_max(x, vf_all(to->least));
-    vf size = has_sign ? magnitude(x) : x, place = vf_all(to->end);
-    for (int d = 0; d < DECADES; d++)
+    vf size = to->has_sign ? magnitude(x) : x, place = on_line(to->lines[0], size);
+    for (int d = 1; d < DECADES; d++)
         place = vf_min(on_line(to->lines[d], size), place);
-    vf rounded = place + ROUNDING, from_border = place - (rounded - ROUNDING),
-       decade = (vf)((vi)place & 0x7f800000), from_first = place - decade - 0.2f;
-    vi code = (vi)rounded - (vi)vf_all(ROUNDING) + ((vi)from_border >> 31) + ((vi)from_first >> 31);
-    vi sign = (vi)x >> 31;
-    code = has_sign ? ((code ^ sign) - sign) + 127 : code - 1;
-    bytes_put(codes, code - (x > to->top));
-    vi close = vf_min(magnitude(from_border), magnitude(from_first)) < CLOSE;
-    if (__builtin_expect(any(close), 0)) {
-        float values[LANES];
-        int32_t mask[LANES];
-        memcpy(values, &x, sizeof values);
-        memcpy(mask, &close, sizeof mask);
-        look_up(to->map, values, mask, codes);
+    return place;
+}
+
+// Places are below 128 if there is a sign, and below 256; those at an end are just below it, and
+// what is no number has part 0.
+#if LANES == 8
+INLINE places places_of(const coder *to, const float *values, float by)
+{
+    __m256i v[4], x[4], low = _mm256_set1_epi16(255);
+    for (int k = 0; k < 4; k++) {
+        vf of = vf_load(values + k * LANES) * by;
+        x[k] = (__m256i)of;
+        v[k] = _mm256_cvtps_epi32(place_of(to, of));
     }
+    __m256i a = to->has_sign ? _mm256_packs_epi32(v[0], v[1]) : _mm256_packus_epi32(v[0], v[1]),
+            b = to->has_sign ? _mm256_packs_epi32(v[2], v[3]) : _mm256_packus_epi32(v[2], v[3]);
+    return (places){
+        .whole =
+            (vb)_mm256_packus_epi16(_mm256_srli_epi16(a, 8), _mm256_srli_epi16(b, 8)),
+        .part = (vb)_mm256_packus_epi16(_mm256_and_si256(a, low), _mm256_and_si256(b, low)),
+        .negative = (vb)_mm256_packs_epi16(_mm256_packs_epi32(x[0], x[1]),
+                                           _mm256_packs_epi32(x[2], x[3]))};
+}
+
+INLINE vb in_order(vb of)
+{
+    return (vb)_mm256_permutevar8x32_epi32((__m256i)of, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+#else
+INLINE places places_of(const coder *to, const float *values, float by)
+{
+    float most = to->has_sign ? 32767 : 65535;
+    places at;
+    for (int k = 0; k < GROUP; k += LANES) {
+        vf x = vf_load(values + k) * by, v = vf_min(vf_all(most), place_of(to, x));
+        for (int i = 0; i < LANES; i++) {
+            int place = v[i] >= 0 ? (int)(v[i] + 0.5f) : 0;
+            at.whole[k + i] = (uint8_t)(place >> 8);
+            at.part[k + i] = (uint8_t)place;
+            at.negative[k + i] = (uint8_t)(((vi)x)[i] >> 24);
+        }
+    }
+    return at;
+}
+
+INLINE vb in_order(vb of) { return of; }
+#endif
+
+INLINE uint32_t bits_of(vb mask) // bytes of -1 or 0
+{
+#if defined(__AVX2__)
+    return (uint32_t)_mm256_movemask_epi8((__m256i)mask);
+#else
+    uint32_t bits = 0;
+    for (int k = 0; k < GROUP; k++)
+        bits |= (mask[k] & UINT32_C(1)) << k;
+    return bits;
+#endif
+}
+
+// Changes the codes that the bits name, which are near, to the nearest ones.
+static __attribute__((noinline)) void settle(const float *map, const float *values, float by,
+                                             uint32_t bits, uint8_t *codes)
+{
+    for (; bits; bits &= bits - 1) {
+        int k = __builtin_ctz(bits), code = codes[k];
+        float x = values[k] * by;
+        while (code < ZR_DYNAMIC_CODES - 1 && 0.5f * (map[code] + map[code + 1]) < x)
+            code++;
+        while (code > 0 && !(0.5f * (map[code - 1] + map[code]) < x))
+            code--;
+        codes[k] = (uint8_t)code;
+    }
+}
+
+// The border of the last two codes is 3/4 above the last place.
+INLINE void encode_group(const coder *to, const float *values, float by, uint8_t *codes)
+{
+    const places at = places_of(to, values, by);
+    vb first = (at.whole & (at.whole - 1)) == 0,
+       last = at.whole == (uint8_t)(to->has_sign ? 127 : 255), negative = at.negative >= 128;
+    vb close = (at.part == 0) | (first & (at.part == 51)) | (last & (at.part == 192));
+    vb place = at.whole + (first & (at.part < 52)), above = last & (at.part >= 192);
+    vb code = to->has_sign ? ((place - (above & ~negative)) ^ negative) - negative + 127
+                           : place - above - 1;
+    code = in_order(code);
+    memcpy(codes, &code, GROUP);
+    uint32_t bits = bits_of(in_order(close));
+    if (__builtin_expect(bits != 0, 0))
+        settle(to->map, values, by, bits, codes);
 }
 
 INLINE void encode(const coder *to, const float *values, float by, int64_t count, uint8_t *codes)
 {
     int64_t i = 0;
-    for (; i + LANES <= count; i += LANES)
-        encode_vector(to, vf_load(values + i) * by, codes + i);
+    for (; i + GROUP <= count; i += GROUP)
+        encode_group(to, values + i, by, codes + i);
     if (i < count) {
-        uint8_t some[LANES];
-        encode_vector(to, vf_load(values + i) * by, some);
+        uint8_t some[GROUP];
+        encode_group(to, values + i, by, some);
         memcpy(codes + i, some, (size_t)(count - i));
     }
 }
