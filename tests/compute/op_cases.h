@@ -62,6 +62,8 @@ zr_op op_case_column_products(operands *o);
 // op_cases_optimizer.c
 zr_op op_case_update(operands *o);
 zr_op op_case_update_lion(operands *o);
+zr_op op_case_update_halves(operands *o);
+zr_op op_case_update_blocks(operands *o);
 zr_op op_case_square_sums(operands *o);
 zr_op op_case_lamb_direction(operands *o);
 zr_op op_case_subtract_scaled(operands *o);

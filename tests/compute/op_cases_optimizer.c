@@ -20,6 +20,21 @@ zr_op op_case_update_lion(operands *o)
     return zr_op_update(&s, &o->update, o->a, o->b, NULL, NULL, NULL, o->d, NULL);
 }
 
+zr_op op_case_update_halves(operands *o)
+{
+    zr_update s = range_of(ZR_UPDATE_ADAM_L2, ZERO_F16);
+    s.states = s.gradient = ZERO_BF16;
+    return zr_op_update(&s, &o->update, o->a, o->b, o->c, NULL, NULL, o->d, o->e);
+}
+
+zr_op op_case_update_blocks(operands *o)
+{
+    zr_update s = range_of(ZR_UPDATE_ADAMW, ZERO_BF16);
+    s.states = ZERO_U8;
+    s.gradient = ZERO_BF16;
+    return zr_op_update(&s, &o->update, o->a, o->b, o->c, o->b + ELEMS, o->c + ELEMS, o->d, o->e);
+}
+
 zr_op op_case_square_sums(operands *o)
 {
     const zr_squares s = {.first = ZR_SQUARES_CHUNK - 100, .count = 150};

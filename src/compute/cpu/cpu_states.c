@@ -2,8 +2,9 @@
 // computed). Each block is decoded into the fastest cache, updated there, and encoded again.
 //
 // A map is nearly linear in each decade, and its slope falls from decade to decade. So the place of
-// a number among the codes is the least of seven lines, to within CLOSE; the few numbers that lie
-// as near to the border of two codes are looked up in the map.
+// a number among the codes is the least of seven lines; its whole part and its 256ths, rounded to
+// the nearest, are bytes. A border is a whole place, but for the first code of a decade, which begins
+// 0.2 later, and the last one. Of numbers whose 256th is that of a border, the map decides.
 #include "compute/state_blocks.h"
 
 #include "compute/cpu/cpu_kernels.h"
@@ -12,8 +13,7 @@
 #define BLOCK ZR_STATE_BLOCK
 #define WORTH (1 << 14) // elements worth a thread
 #define DECADES 7
-#define GROUP 32 // elements that are encoded together
-#define VECTORS (GROUP / LANES)
+#define GROUP (LANES == 4 ? 16 : 32) // elements that are encoded together
 
 typedef uint8_t vb __attribute__((vector_size(GROUP)));
 
@@ -113,7 +113,7 @@ INLINE vb in_order(vb of)
 INLINE places places_of(const coder *to, const float *values, float by)
 {
     float most = to->has_sign ? 32767 : 65535;
-    places at;
+    places at = {0};
     for (int k = 0; k < GROUP; k += LANES) {
         vf x = vf_load(values + k) * by, v = vf_min(vf_all(most), place_of(to, x));
         for (int i = 0; i < LANES; i++) {
