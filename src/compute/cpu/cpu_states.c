@@ -113,16 +113,20 @@ INLINE vb in_order(vb of)
 INLINE places places_of(const coder *to, const float *values, float by)
 {
     float most = to->has_sign ? 32767 : 65535;
-    places at = {0};
+    uint8_t whole[GROUP], part[GROUP], negative[GROUP];
     for (int k = 0; k < GROUP; k += LANES) {
         vf x = vf_load(values + k) * by, v = vf_min(vf_all(most), place_of(to, x));
         for (int i = 0; i < LANES; i++) {
             int place = v[i] >= 0 ? (int)(v[i] + 0.5f) : 0;
-            at.whole[k + i] = (uint8_t)(place >> 8);
-            at.part[k + i] = (uint8_t)place;
-            at.negative[k + i] = (uint8_t)(((vi)x)[i] >> 24);
+            whole[k + i] = (uint8_t)(place >> 8);
+            part[k + i] = (uint8_t)place;
+            negative[k + i] = (uint8_t)(((vi)x)[i] >> 24);
         }
     }
+    places at;
+    memcpy(&at.whole, whole, sizeof whole);
+    memcpy(&at.part, part, sizeof part);
+    memcpy(&at.negative, negative, sizeof negative);
     return at;
 }
 
