@@ -87,7 +87,7 @@ for type in Lion SGD Adagrad Lamb Muon; do
     expect 0 $TRAIN --out other --overwrite --config kind.json --optimizer-states bf16
 done
 refused 78 'libzero.optimizer_states is "bf16", but training is in fp16' $TRAIN --out out --optimizer-states bf16 --dtype fp16
-echo '{"libzero": {"exact_tensor": true}}' >tensor.json
+echo '{"libzero": {"exact_tensor": 2}}' >tensor.json
 refused 78 'libzero.optimizer_states is "8bit", but libzero.exact_tensor promises the same bits' $TRAIN --out out --config tensor.json --optimizer-states 8bit
 echo '{"bf16": {"enabled": true, "bf16_optimizer_states": true}, "libzero": {"optimizer_states": "fp32"}}' >both.json
 refused 78 'bf16.bf16_optimizer_states is true, but libzero.optimizer_states says another type' $TRAIN --out out --config both.json

@@ -349,7 +349,39 @@ static void extremes_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void blocks_hold_extremes(void **state) { check_each_kernels(extremes_body); }
 
-// ---- both, against bitsandbytes and PyTorch
+// ---- both
+
+// Each thread has elements enough to be worth it.
+static void threads_change_nothing(void **state)
+{
+    enum { THREADS = 4, COUNT = THREADS * (1 << 14) + 100 };
+    const precision in = {ZERO_BF16, ZERO_BF16};
+    zr_queue *ref = check_queue("ref", NULL, 1);
+    block_case want = block_new(in, COUNT);
+    wide_case wide_want = wide_new(in, COUNT);
+    block_run(ref, ZR_UPDATE_ADAMW, &want, 0, COUNT);
+    for (int threads = 1; threads <= THREADS; threads++) {
+        zr_queue *queue = check_queue("cpu", NULL, threads);
+        block_case got = block_new(in, COUNT);
+        wide_case wide_got = wide_new(in, COUNT);
+        block_run(queue, ZR_UPDATE_ADAMW, &got, 0, COUNT);
+        check_same_blocks(&got, &want);
+        wide_run(queue, ZR_UPDATE_ADAMW, threads == 1 ? &wide_want : &wide_got, ZERO_BF16, 0,
+                 COUNT);
+        if (threads > 1) {
+            check_same_bits("p", wide_got.p, wide_want.p, COUNT * 4);
+            check_same_array("state 1", ZERO_BF16, wide_got.half1, wide_want.half1, COUNT);
+        }
+        block_free(&got);
+        wide_free(&wide_got);
+        check_queue_close(queue);
+    }
+    block_free(&want);
+    wide_free(&wide_want);
+    check_queue_close(ref);
+}
+
+// ---- against bitsandbytes and PyTorch
 
 static void update_as_golden(zr_queue *queue, int step, zr_range_states *at)
 {
@@ -405,9 +437,10 @@ static void weights_are_those_of_others(void **state) { check_each_kernels(golde
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bf16_is_fp32_rounded), cmocka_unit_test(blocks_have_the_bits_of_ref),
-        cmocka_unit_test(ref_blocks_are_adam),  cmocka_unit_test(codes_change_at_borders),
-        cmocka_unit_test(blocks_hold_extremes), cmocka_unit_test(weights_are_those_of_others),
+        cmocka_unit_test(bf16_is_fp32_rounded),   cmocka_unit_test(blocks_have_the_bits_of_ref),
+        cmocka_unit_test(ref_blocks_are_adam),    cmocka_unit_test(codes_change_at_borders),
+        cmocka_unit_test(blocks_hold_extremes),   cmocka_unit_test(weights_are_those_of_others),
+        cmocka_unit_test(threads_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

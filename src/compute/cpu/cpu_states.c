@@ -43,7 +43,7 @@ typedef struct coder { // how numbers of a map's range become codes
     {                                                                                              \
         256 * (slope), 256 * (start)                                                               \
     }
-#define LINE(codes, power) AT((codes) * power / 0.9f, (codes)*8 / 9.0f)
+#define LINE(codes, power) AT((codes)*power / 0.9f, (codes)*8 / 9.0f)
 // In the first decade the border to code 0 is moved to where those of other decades are: 0.2 above
 // the place.
 static const coder signed_coder = {
@@ -72,8 +72,8 @@ INLINE vf on_line(line of, vf x) // how it is rounded does not matter
 INLINE vf magnitude(vf x) { return (vf)((vi)x & 0x7fffffff); }
 
 typedef struct places { // of a group of numbers, the bytes in the order of `in_order`'s argument
-    vb whole, part; // part: 256ths, rounded to the nearest
-    vb negative;    // the top bit says so
+    vb whole, part;     // part: 256ths, rounded to the nearest
+    vb negative;        // the top bit says so
 } places;
 
 INLINE vf place_of(const coder *to, vf x)
@@ -98,11 +98,10 @@ INLINE places places_of(const coder *to, const float *values, float by)
     __m256i a = to->has_sign ? _mm256_packs_epi32(v[0], v[1]) : _mm256_packus_epi32(v[0], v[1]),
             b = to->has_sign ? _mm256_packs_epi32(v[2], v[3]) : _mm256_packus_epi32(v[2], v[3]);
     return (places){
-        .whole =
-            (vb)_mm256_packus_epi16(_mm256_srli_epi16(a, 8), _mm256_srli_epi16(b, 8)),
+        .whole = (vb)_mm256_packus_epi16(_mm256_srli_epi16(a, 8), _mm256_srli_epi16(b, 8)),
         .part = (vb)_mm256_packus_epi16(_mm256_and_si256(a, low), _mm256_and_si256(b, low)),
-        .negative = (vb)_mm256_packs_epi16(_mm256_packs_epi32(x[0], x[1]),
-                                           _mm256_packs_epi32(x[2], x[3]))};
+        .negative =
+            (vb)_mm256_packs_epi16(_mm256_packs_epi32(x[0], x[1]), _mm256_packs_epi32(x[2], x[3]))};
 }
 
 INLINE vb in_order(vb of)
