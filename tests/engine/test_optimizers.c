@@ -111,6 +111,7 @@ static void test_against_pytorch(void **state)
     }
 }
 
+// Muon's are whole trainings (tests/oracle/muon_steps.py): a model of one unit has no matrix.
 static void each_optimizer_has_a_golden(void **state)
 {
     bool has[ZR_OPTIMIZER_KINDS] = {false};
@@ -122,7 +123,7 @@ static void each_optimizer_has_a_golden(void **state)
         has[kind] = true;
     }
     for (int kind = 0; kind < ZR_OPTIMIZER_KINDS; kind++)
-        if (!has[kind])
+        if (!has[kind] && kind != ZR_OPTIMIZER_MUON)
             fail_msg("tests/oracle/optimizers.py does not write a row of %s",
                      zr_optimizer_traits_of((zr_optimizer_kind)kind)->name);
 }
