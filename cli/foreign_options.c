@@ -69,7 +69,7 @@ static const struct {
     {OPT_CONFIG, "optimizer.params.weight_decay in the file of --config", "weight-decay wd"},
     {OPT_CONFIG, "optimizer.params.betas in the file of --config", "adam-beta1 adam-beta2 betas"},
     {OPT_CONFIG, "optimizer.params.eps in the file of --config", "adam-epsilon adam-eps"},
-    {OPT_CONFIG, "optimizer.type in the file of --config", "optim optimizer"},
+    {OPT_OPTIMIZER, NULL, "optim"},
     {OPT_SCHEDULE_LR, NULL, "lr-scheduler-type lr-scheduler lr-decay-style lr-schedule"},
     {OPT_WARMUP, NULL,
      "warmup-steps num-warmup-steps warmup-iters lr-warmup-iters lr-warmup-steps"},
