@@ -3,8 +3,8 @@
 //
 // A map is nearly linear in each decade, and its slope falls from decade to decade. So the place of
 // a number among the codes is the least of seven lines; its whole part and its 256ths, rounded to
-// the nearest, are bytes. A border is a whole place, but for a decade's first code, which begins
-// 0.2 later, and the last one. Of numbers whose 256th is that of a border, the map decides.
+// the nearest, are bytes. A border is a whole place; only the first code of a decade begins 0.2
+// later, and the last of all codes 0.75. Where the 256th is that of a border the map decides.
 #include "compute/state_blocks.h"
 
 #include "compute/cpu/cpu_kernels.h"
