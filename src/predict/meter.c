@@ -63,33 +63,31 @@ static void memory_update_f32(const zr_range_states *states, int64_t count, int 
     }
 }
 
-// Of states of `width` bytes, less than four.
-static inline void memory_update_narrow(const zr_range_states *states, int64_t count, int threads,
-                                        int64_t width)
-{
-    float *restrict p = states->master;
-    uint8_t *restrict m = states->state0, *restrict v = states->state1;
-    const uint16_t *restrict g = states->gradient;
-    uint16_t *restrict copy = states->parameters;
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < count; i++) {
-        for (int64_t k = i * width; k < (i + 1) * width; k++) {
-            m[k] ^= 1;
-            v[k] ^= 1;
-        }
-        p[i] *= 0.9f;
-        copy[i] = g[i];
+// The same of states of other types, which only change a bit of each.
+#define MEMORY_UPDATE(name, type)                                                                  \
+    static void name(const zr_range_states *states, int64_t count, int threads)                    \
+    {                                                                                              \
+        float *restrict p = states->master;                                                        \
+        type *restrict m = states->state0, *restrict v = states->state1;                           \
+        const uint16_t *restrict g = states->gradient;                                             \
+        uint16_t *restrict copy = states->parameters;                                              \
+        _Pragma("omp parallel for schedule(static) num_threads(threads)") for (int64_t i = 0;      \
+                                                                               i < count; i++)     \
+        {                                                                                          \
+            m[i] ^= 1;                                                                             \
+            v[i] ^= 1;                                                                             \
+            p[i] *= 0.9f;                                                                          \
+            copy[i] = g[i];                                                                        \
+        }                                                                                          \
     }
-}
+MEMORY_UPDATE(memory_update_u16, uint16_t)
+MEMORY_UPDATE(memory_update_u8, uint8_t)
 
 void zr_memory_update(const zr_range_states *states, int64_t count, int threads)
 {
-    if (states->states_dtype == ZERO_F32)
-        memory_update_f32(states, count, threads);
-    else if (states->states_dtype == ZERO_BF16)
-        memory_update_narrow(states, count, threads, 2);
-    else
-        memory_update_narrow(states, count, threads, 1);
+    (states->states_dtype == ZERO_F32    ? memory_update_f32
+     : states->states_dtype == ZERO_BF16 ? memory_update_u16
+                                         : memory_update_u8)(states, count, threads);
 }
 
 typedef struct copying {
