@@ -12,6 +12,9 @@ static zero_status check_sizes(const zero_graph_options *o, zero_error *error)
                        "a graph of %lld nodes and %lld edges: it has 0 to 2147483647 nodes, and no "
                        "fewer than 0 edges",
                        (long long)o->nodes, (long long)o->edges);
+    if (o->nodes == 0 && o->edges > 0)
+        return zr_fail(error, ZERO_ERR_USAGE, "a graph of no nodes has no edges; %lld are given",
+                       (long long)o->edges);
     if (!o->to == !o->starts || (o->edges > 0 && !o->from))
         return zr_fail(error, ZERO_ERR_USAGE,
                        "a graph of %lld edges is given by `from` and one of `to` and `starts`; %s",
@@ -57,13 +60,15 @@ static zero_status list_rows(const zero_graph_options *o, int32_t *rows, zero_er
 
 static zero_status check_edges(const zero_graph_options *o, const int32_t *rows, zero_error *error)
 {
-    for (int64_t e = 0; e < o->edges; e++)
-        if (rows[e] < 0 || rows[e] >= o->nodes || o->from[e] < 0 || o->from[e] >= o->nodes)
+    for (int64_t e = 0; e < o->edges; e++) {
+        bool from = o->from[e] < 0 || o->from[e] >= o->nodes;
+        if (from || rows[e] < 0 || rows[e] >= o->nodes)
             return zr_fail(error, ZERO_ERR_DATA,
-                           "edge %lld of %lld, in row %d, points to node %d, but the graph has "
-                           "%lld nodes, counted from 0",
-                           (long long)e, (long long)o->edges, (int)rows[e], (int)o->from[e],
-                           (long long)o->nodes);
+                           "edge %lld of %lld (counted from 0): %s is %d, but the graph's nodes "
+                           "are 0 to %lld",
+                           (long long)e, (long long)o->edges, from ? "from" : "to",
+                           (int)(from ? o->from[e] : rows[e]), (long long)o->nodes - 1);
+    }
     return ZERO_OK;
 }
 
@@ -137,9 +142,9 @@ zero_status zero_graph_create(const zero_graph_options *options, zero_graph **ou
                               zero_error *error)
 {
     zero_graph_options o;
-    ZR_NEED(error, options);
     ZR_NEED(error, out);
     *out = NULL;
+    ZR_NEED(error, options);
     ZERO_TRY(zr_struct_take("zero_graph_options", options,
                             ZR_STRUCT_UPTO(zero_graph_options, self_loops), &o, sizeof o, error));
     ZERO_TRY(check_sizes(&o, error));

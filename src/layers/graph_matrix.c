@@ -71,9 +71,15 @@ static zero_status check_tensor(const zr_graph_matrix *matrix, const char *name,
 {
     bool known =
         tensor->dtype == ZERO_F32 || tensor->dtype == ZERO_BF16 || tensor->dtype == ZERO_F16;
-    if (known && tensor->dims == 2 && tensor->shape[0] == rows &&
-        tensor->shape[1] == like->shape[1] && tensor->dtype == like->dtype)
-        return ZERO_OK;
+    if (known && tensor->dims == 2 && tensor->shape[0] == rows && tensor->shape[1] >= 0 &&
+        tensor->shape[1] == like->shape[1] && tensor->dtype == like->dtype) {
+        if (tensor->data || rows == 0 || tensor->shape[1] == 0)
+            return ZERO_OK;
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "sum over %lld edges of a graph: the data of %s, (%lld, %lld), is NULL",
+                       (long long)matrix->edges, name, (long long)rows,
+                       (long long)tensor->shape[1]);
+    }
     return zr_fail(error, ZERO_ERR_USAGE,
                    "sum over %lld edges of a graph: %s has %d dimensions, (%lld, %lld) of type %d; "
                    "it has to be (%lld, the width of the other tensor), both fp32, bf16 or fp16",
@@ -92,6 +98,11 @@ static zero_status sum_edges(zero_context *context, const zr_graph_matrix *matri
                               .width = x->shape[1]};
     ZERO_TRY(check_tensor(matrix, names[0], x, matrix->columns, x, context->error));
     ZERO_TRY(check_tensor(matrix, names[1], out, matrix->rows, x, context->error));
+    if (x->data && x->data == out->data)
+        return zr_fail(context->error, ZERO_ERR_USAGE,
+                       "sum over %lld edges of a graph: %s and %s are in the same place; each row "
+                       "is read after others are written, so they have to be apart",
+                       (long long)matrix->edges, names[0], names[1]);
     zr_run(context->queue, zr_op_neighbour_sum(&of, matrix->starts, matrix->neighbours,
                                                matrix->weights, x->data, out->data));
     return ZERO_OK;

@@ -4,6 +4,8 @@
 #include "base/random.h"
 #include "layers/graph_matrix.h"
 
+#include <stdlib.h>
+
 typedef struct sampling {
     const zr_graph_matrix *whole;
     const int32_t *nodes; // (count); -1: none
@@ -33,19 +35,37 @@ static int64_t degree(const sampling *s, int64_t node)
     return node < 0 ? 0 : s->whole->starts[node + 1] - s->whole->starts[node];
 }
 
+static int compare_positions(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static void sort_positions(int64_t *taken, int64_t count)
+{
+    enum { FEW = 64 }; // insertion is faster for at most these
+    if (count > FEW) {
+        qsort(taken, (size_t)count, sizeof *taken, compare_positions);
+        return;
+    }
+    for (int64_t i = 1; i < count; i++) {
+        int64_t at = i, next = taken[i];
+        for (; at > 0 && taken[at - 1] > next; at--)
+            taken[at] = taken[at - 1];
+        taken[at] = next;
+    }
+}
+
 // Lists the positions of the edges that are taken, in ascending order; returns their number.
 static int64_t take_edges(const sampling *s, int64_t node, int64_t *taken)
 {
     const uint64_t words[] = {s->step, (uint64_t)node};
     uint64_t key = zr_hash_bytes(words, sizeof words, s->seed);
     int64_t all = degree(s, node), count = ZR_MIN(all, s->most);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t at = i,
-                next = count < all ? (int64_t)zr_permute(key, (uint64_t)i, (uint64_t)all) : i;
-        for (; at > 0 && taken[at - 1] > next; at--)
-            taken[at] = taken[at - 1];
-        taken[at] = next;
-    }
+    for (int64_t i = 0; i < count; i++)
+        taken[i] = count < all ? (int64_t)zr_permute(key, (uint64_t)i, (uint64_t)all) : i;
+    if (count < all)
+        sort_positions(taken, count);
     return count;
 }
 
@@ -65,6 +85,15 @@ static void sample_row(const sampling *s, int64_t row, zr_graph_matrix *matrix, 
         nodes[column] = neighbour;
     }
     matrix->starts[row + 1] = at;
+}
+
+// Returns the most edges that are taken of a node.
+static int64_t most_taken(const sampling *s)
+{
+    int64_t largest = 0;
+    for (int64_t i = 0; i < s->count; i++)
+        largest = ZR_MAX(largest, degree(s, s->nodes[i]));
+    return ZR_MIN(largest, s->most);
 }
 
 static zero_status sample_rows(const sampling *s, zero_graph *graph, int64_t *taken,
@@ -90,10 +119,10 @@ zero_status zero_graph_sample(const zero_graph *graph, const int32_t *nodes, int
                               int64_t most, uint64_t seed, uint64_t step, zero_graph **out,
                               zero_error *error)
 {
-    ZR_NEED(error, graph);
-    ZR_NEED(error, nodes);
     ZR_NEED(error, out);
     *out = NULL;
+    ZR_NEED(error, graph);
+    ZR_NEED(error, nodes);
     const sampling s = {&graph->sums, nodes, count, most, seed, step};
     if (graph->nodes)
         return zr_fail(
@@ -101,7 +130,7 @@ zero_status zero_graph_sample(const zero_graph *graph, const int32_t *nodes, int
             "sampling: the graph is itself a sample; give the one that it was made from");
     ZERO_TRY(check_nodes(&s, error));
     zero_graph *made = zr_alloc(sizeof *made, error);
-    int64_t *taken = zr_alloc(((size_t)most + 1) * sizeof *taken, error);
+    int64_t *taken = zr_alloc(((size_t)most_taken(&s) + 1) * sizeof *taken, error);
     zero_status status = made && taken ? sample_rows(&s, made, taken, error) : ZERO_ERR_MEMORY;
     zr_free(taken);
     if (status == ZERO_OK)

@@ -108,15 +108,17 @@ static void compressed_rows_are_the_same_graph(void **state)
     zero_graph_destroy(other);
 }
 
-// The sum of d_out out, by its definition, in double.
-static double weighed(const zr_graph_matrix *m, const float *x, const float *d_out, int64_t width)
+// Returns the sum of d_out out, in double, of the sums that the library computes.
+static double weighed(zero_context *context, const zero_graph *graph, const zero_tensor *x,
+                      const zero_tensor *d_out)
 {
+    float out[64 * 3];
     double value = 0;
-    for (int64_t r = 0; r < m->rows; r++)
-        for (int64_t e = m->starts[r]; e < m->starts[r + 1]; e++)
-            for (int64_t j = 0; j < width; j++)
-                value += (double)d_out[r * width + j] * (m->weights ? m->weights[e] : 1) *
-                         x[m->neighbours[e] * width + j];
+    const zero_tensor sums = matrix_of(out, d_out->shape[0], d_out->shape[1]);
+    assert_true(sums.shape[0] * sums.shape[1] <= ZR_COUNT(out));
+    assert_int_equal(zero_graph_sum(context, graph, x, &sums), ZERO_OK);
+    for (int64_t i = 0; i < sums.shape[0] * sums.shape[1]; i++)
+        value += (double)((float *)d_out->data)[i] * out[i];
     return value;
 }
 
@@ -128,7 +130,8 @@ static void check_gradient(const zero_graph *graph)
     zr_queue *queue = open_queue();
     zero_context context = {.queue = queue};
     const zero_tensor d_sums = matrix_of(d_out, m->rows, WIDTH),
-                      d_in = matrix_of(d_x, m->columns, WIDTH);
+                      d_in = matrix_of(d_x, m->columns, WIDTH),
+                      in = matrix_of(x, m->columns, WIDTH);
     assert_true(m->columns <= MOST);
     for (int i = 0; i < MOST * WIDTH; i++) {
         x[i] = (float)(i * 7 % 11) - 5;
@@ -138,10 +141,10 @@ static void check_gradient(const zero_graph *graph)
     assert_int_equal(zero_graph_sum_backward(&context, graph, &d_sums, &d_in), ZERO_OK);
     for (int64_t i = 0; i < m->columns * WIDTH; i++) {
         float at = x[i];
-        x[i] = at + 0.5f;
-        double above = weighed(m, x, d_out, WIDTH);
-        x[i] = at - 0.5f;
-        double slope = above - weighed(m, x, d_out, WIDTH);
+        x[i] = at + 8; // a sum is linear: a long step has the slope with less rounding
+        double above = weighed(&context, graph, &in, &d_sums);
+        x[i] = at - 8;
+        double slope = (above - weighed(&context, graph, &in, &d_sums)) / 16;
         x[i] = at;
         if (!(fabs(d_x[i] - slope) <= 1e-5 * (1 + fabs(slope))))
             fail_msg("element %lld: %g, not %g", (long long)i, d_x[i], slope);
@@ -149,14 +152,20 @@ static void check_gradient(const zero_graph *graph)
     zr_queue_close(queue);
 }
 
-static zero_graph *sample(const zero_graph *graph, const int32_t *nodes, int64_t count,
-                          int64_t most, uint64_t step)
+static zero_graph *sample_with(const zero_graph *graph, const int32_t *nodes, int64_t count,
+                               int64_t most, uint64_t seed, uint64_t step)
 {
     zero_graph *made;
     zero_error error = {0};
-    if (zero_graph_sample(graph, nodes, count, most, 7, step, &made, &error) != ZERO_OK)
+    if (zero_graph_sample(graph, nodes, count, most, seed, step, &made, &error) != ZERO_OK)
         fail_msg("%s", error.message);
     return made;
+}
+
+static zero_graph *sample(const zero_graph *graph, const int32_t *nodes, int64_t count,
+                          int64_t most, uint64_t step)
+{
+    return sample_with(graph, nodes, count, most, 7, step);
 }
 
 static void gradients(void **state)
@@ -222,6 +231,141 @@ static void samples_depend_on_seed_step_and_node(void **state)
     zero_graph_destroy(graph);
 }
 
+enum { STAR = 100 }; // the neighbours of node 0, the others of which have none
+
+static zero_graph *make_star(void)
+{
+    int64_t all[STAR + 2];
+    int32_t neighbours[STAR];
+    zero_graph *graph;
+    zero_graph_options options = {.struct_size = sizeof options,
+                                  .nodes = STAR + 1,
+                                  .edges = STAR,
+                                  .from = neighbours,
+                                  .starts = all};
+    all[0] = 0;
+    for (int i = 0; i <= STAR; i++)
+        all[i + 1] = STAR;
+    for (int32_t i = 0; i < STAR; i++)
+        neighbours[i] = i + 1;
+    assert_int_equal(zero_graph_create(&options, &graph, NULL), ZERO_OK);
+    return graph;
+}
+
+// Returns how many edges of node 0 both samples take, after it has checked that those of each are
+// `most` different ones in ascending order.
+static int taken_by_both(const zero_graph *a, const zero_graph *b, int64_t most)
+{
+    const zero_graph *samples[] = {a, b};
+    int times[STAR + 1] = {0}, both = 0;
+    for (int s = 0; s < 2; s++) {
+        const zr_graph_matrix *m = &samples[s]->sums;
+        int32_t last = 0;
+        assert_int_equal(m->edges, most);
+        for (int64_t e = 0; e < most; e++) {
+            int32_t node = samples[s]->nodes[m->neighbours[e]];
+            assert_true(node > last && node <= STAR);
+            last = node;
+            both += ++times[node] == 2;
+        }
+    }
+    return both;
+}
+
+// Two samples of M of 100 edges have M M / 100 in common, on average, if they are independent; the
+// bounds are about 5 standard deviations from that, for the average of 50.
+static void other_seeds_take_other_edges(void **state)
+{
+    static const struct {
+        int64_t most;
+        double want, bound;
+    } cases[] = {{10, 1, 0.7}, {64, 40.96, 1.7}, {80, 64, 1.2}};
+    static const int32_t node = 0;
+    enum { STEPS = 50 };
+    zero_graph *graph = make_star();
+    for (int k = 0; k < ZR_COUNT(cases); k++) {
+        int64_t most = cases[k].most;
+        double both = 0;
+        for (uint64_t step = 0; step < STEPS; step++) {
+            zero_graph *a = sample_with(graph, &node, 1, most, 1, step),
+                       *b = sample_with(graph, &node, 1, most, 2, step),
+                       *again = sample_with(graph, &node, 1, most, 1, step);
+            both += (double)taken_by_both(a, b, most) / STEPS;
+            assert_int_equal(taken_by_both(a, again, most), most);
+            zero_graph_destroy(a);
+            zero_graph_destroy(b);
+            zero_graph_destroy(again);
+        }
+        if (fabs(both - cases[k].want) > cases[k].bound)
+            fail_msg("of %d edges, %g are the same, not %g", (int)most, both, cases[k].want);
+    }
+    zero_graph_destroy(graph);
+}
+
+// Writes the sums of x(node) = 1, 2, 4, ... over the edges of each row.
+static void sums_of_rows(zero_context *context, const zero_graph *graph, float *out)
+{
+    float x[64];
+    int64_t columns = graph->sums.columns;
+    assert_true(columns <= ZR_COUNT(x));
+    for (int64_t c = 0; c < columns; c++) {
+        int32_t node = graph->nodes ? graph->nodes[c] : (int32_t)c;
+        x[c] = node < 0 ? 0 : (float)(1 << node);
+    }
+    const zero_tensor in = matrix_of(x, columns, 1), sums = matrix_of(out, graph->sums.rows, 1);
+    assert_int_equal(zero_graph_sum(context, graph, &in, &sums), ZERO_OK);
+}
+
+static void check_mean(zero_context *context, const zero_graph *graph, int64_t most)
+{
+    static const int32_t nodes[NODES] = {0, 1, 2, 3, 4};
+    enum { STEPS = 3000 };
+    double mean[NODES] = {0}, squares[NODES] = {0};
+    float want[NODES], out[NODES];
+    sums_of_rows(context, graph, want);
+    for (uint64_t step = 0; step < STEPS; step++) {
+        zero_graph *some = sample(graph, nodes, NODES, most, step);
+        sums_of_rows(context, some, out);
+        for (int n = 0; n < NODES; n++) {
+            mean[n] += (double)out[n] / STEPS;
+            squares[n] += ((double)out[n] - want[n]) * ((double)out[n] - want[n]) / STEPS;
+        }
+        zero_graph_destroy(some);
+    }
+    assert_true(squares[1] > 0.01); // some edges were not taken
+    for (int n = 0; n < NODES; n++)
+        if (fabs(mean[n] - want[n]) > 5 * sqrt(squares[n] / STEPS) + 1e-6)
+            fail_msg("node %d, %d edges: %g on average, not %g", n, (int)most, mean[n], want[n]);
+}
+
+static void samples_have_the_sums_of_the_graph_on_average(void **state)
+{
+    zr_queue *queue = open_queue();
+    zero_context context = {.queue = queue};
+    for (int way = 0; way < 6; way++) {
+        zero_graph *graph = make((zero_graph_weights)(way / 2), way % 2);
+        check_mean(&context, graph, 1);
+        check_mean(&context, graph, 2);
+        zero_graph_destroy(graph);
+    }
+    zr_queue_close(queue);
+}
+
+static void a_sample_of_no_edges_has_sums_of_zero(void **state)
+{
+    static const int32_t nodes[] = {1, 3};
+    float out[2] = {7, 7};
+    zr_queue *queue = open_queue();
+    zero_context context = {.queue = queue};
+    zero_graph *graph = make(ZERO_GRAPH_MEAN, 1), *none = sample(graph, nodes, 2, 0, 1);
+    assert_true(none->sums.columns == 2 && none->sums.edges == 0);
+    sums_of_rows(&context, none, out);
+    assert_true(out[0] == 0 && out[1] == 0);
+    zero_graph_destroy(none);
+    zero_graph_destroy(graph);
+    zr_queue_close(queue);
+}
+
 static void refuses(zero_graph_options options, zero_status status, const char *words)
 {
     zero_graph *graph = (zero_graph *)1;
@@ -240,12 +384,12 @@ static void wrong_graphs_are_refused(void **state)
     zero_graph_options options = list;
     options.to = outside;
     refuses(options, ZERO_ERR_DATA,
-            "edge 5 of 8, in row 5, points to node 1, but the graph has 5 nodes, counted from 0");
+            "edge 5 of 8 (counted from 0): to is 5, but the graph's nodes are 0 to 4");
     options = list;
     options.from = below;
-    refuses(options, ZERO_ERR_DATA, "edge 2 of 8, in row 2, points to node -1");
+    refuses(options, ZERO_ERR_DATA, "edge 2 of 8 (counted from 0): from is -1, but");
     options.from = above;
-    refuses(options, ZERO_ERR_DATA, "edge 7 of 8, in row 1, points to node 5");
+    refuses(options, ZERO_ERR_DATA, "edge 7 of 8 (counted from 0): from is 5, but");
     options = list;
     options.starts = starts;
     refuses(options, ZERO_ERR_USAGE,
@@ -265,6 +409,9 @@ static void wrong_graphs_are_refused(void **state)
     options = list;
     options.nodes = (int64_t)1 << 31;
     refuses(options, ZERO_ERR_USAGE, "a graph of 2147483648 nodes");
+    options = list;
+    options.nodes = 0;
+    refuses(options, ZERO_ERR_USAGE, "a graph of no nodes has no edges; 8 are given");
 }
 
 static void wrong_samples_and_tensors_are_refused(void **state)
@@ -286,6 +433,13 @@ static void wrong_samples_and_tensors_are_refused(void **state)
     assert_non_null(strstr(error.message, "out has 2 dimensions, (5, 1)"));
     assert_int_equal(zero_graph_sum_backward(&context, graph, &few, &in), ZERO_ERR_USAGE);
     assert_non_null(strstr(error.message, "d_out has 2 dimensions, (4, 2)"));
+    const zero_tensor nowhere = matrix_of(NULL, NODES, 2);
+    assert_int_equal(zero_graph_sum(&context, graph, &nowhere, &in), ZERO_ERR_USAGE);
+    assert_non_null(strstr(error.message, "the data of x, (5, 2), is NULL"));
+    assert_int_equal(zero_graph_sum_backward(&context, graph, &in, &nowhere), ZERO_ERR_USAGE);
+    assert_non_null(strstr(error.message, "the data of d_x, (5, 2), is NULL"));
+    assert_int_equal(zero_graph_sum(&context, graph, &in, &in), ZERO_ERR_USAGE);
+    assert_non_null(strstr(error.message, "x and out are in the same place"));
     zero_graph_destroy(some);
     zero_graph_destroy(graph);
 }
@@ -319,6 +473,9 @@ int main(void)
         cmocka_unit_test(gradients),
         cmocka_unit_test(a_sample_of_all_edges_has_their_sums),
         cmocka_unit_test(samples_depend_on_seed_step_and_node),
+        cmocka_unit_test(other_seeds_take_other_edges),
+        cmocka_unit_test(samples_have_the_sums_of_the_graph_on_average),
+        cmocka_unit_test(a_sample_of_no_edges_has_sums_of_zero),
         cmocka_unit_test(wrong_graphs_are_refused),
         cmocka_unit_test(wrong_samples_and_tensors_are_refused),
         cmocka_unit_test(every_allocation_may_fail),
