@@ -9,10 +9,9 @@ typedef struct zr_neighbours {
     zero_dtype dtype;             // of x and out
     int64_t rows, columns, edges; // of the matrix: out has `rows`, x has `columns`
     int64_t width;                // of x and out
-    bool add;                     // to what is in out
 } zr_neighbours;
 
-// out(rows, width) = [out +] for each row r the sum of weights[e] x[neighbours[e]] over its edges
+// out(rows, width) = for each row r the sum of weights[e] x[neighbours[e]] over its edges
 // e, starts[r] to starts[r+1] - 1, added in this order. starts begin at 0, ascend, and
 // end at `edges`; neighbours are at least 0 and below `columns`: nothing checks that here. weights:
 // NULL: all are 1. A row without edges is 0. The gradient of x is the same operation with the
@@ -22,7 +21,7 @@ typedef struct zr_neighbours {
     AT(neighbours, const int32_t *, ZR_READ | ZR_LENT, ZERO_I32, s->edges)                         \
     AT(weights, const float *, ZR_READ | ZR_LENT, ZERO_F32, s->edges)                              \
     AT(x, const void *, ZR_READ, s->dtype, s->columns * s->width)                                  \
-    AT(out, void *, s->add ? ZR_BOTH : ZR_WRITTEN, s->dtype, s->rows * s->width)
+    AT(out, void *, ZR_WRITTEN, s->dtype, s->rows * s->width)
 
 #define ZR_GRAPH_OPS(OP) OP(neighbour_sum, neighbours, element, 0, 0)
 

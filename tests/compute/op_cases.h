@@ -80,11 +80,11 @@ zr_op op_case_factored_update(operands *o);
 
 // op_cases_graph.c: half as many nodes as rows.
 enum { EDGES = ROWS + 2 };
-enum { SUM_BYTES = 8 * (ROWS + 1) + 8 * EDGES + 3 * ELEMS };    // bf16
-enum { ADDED_BYTES = 8 * (ROWS + 1) + 4 * EDGES + 10 * ELEMS }; // fp32, without weights
+enum { SUM_BYTES = 8 * (ROWS + 1) + 8 * EDGES + 3 * ELEMS };     // bf16
+enum { COUNTED_BYTES = 8 * (ROWS + 1) + 4 * EDGES + 6 * ELEMS }; // fp32, without weights
 #define NEIGHBOURS "r starts, r neighbours, r weights, r x, "
 zr_op op_case_neighbour_sum(operands *o);
-zr_op op_case_added_sum(operands *o);
+zr_op op_case_sum_without_weights(operands *o);
 
 extern const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS];
 // Returns the case that follows; NULL: returns the first. Returns NULL after the last.

@@ -60,11 +60,8 @@ INLINE void sum_columns(zero_dtype type, const neighbours_job *job, int64_t row,
         for (int v = 0; v < vectors; v++)
             sums[v] += weight * vf_get_as(type, job->x, from + v * LANES, left - v * LANES);
     }
-    for (int v = 0; v < vectors; v++, at += LANES, left -= LANES) {
-        if (job->of->add)
-            sums[v] += vf_get_as(type, job->out, at, left);
+    for (int v = 0; v < vectors; v++, at += LANES, left -= LANES)
         vf_put_as(type, job->out, at, left, sums[v]);
-    }
 }
 
 INLINE void sum_row(zero_dtype type, const neighbours_job *job, int64_t row)

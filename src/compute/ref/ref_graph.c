@@ -11,6 +11,6 @@ void zr_ref_neighbour_sum(zr_queue *queue, const zr_neighbours *of, const int64_
         for (int64_t e = starts[row]; e < starts[row + 1]; e++)
             sum += (weights ? (double)weights[e] : 1) *
                    ref_get(of->dtype, x, neighbours[e] * of->width + column);
-        ref_put(of->dtype, out, i, sum + (of->add ? ref_get(of->dtype, out, i) : 0));
+        ref_put(of->dtype, out, i, sum);
     }
 }
