@@ -36,14 +36,15 @@ static double draw(uint64_t *state) // uniform in [0, 1)
 static zero_status make_blocks(const words *of, block_model *out, zero_error *error)
 {
     uint64_t state = 1;
-    int32_t *from = malloc(2 * sizeof *from * NODES * NODES), *to = from + NODES * NODES;
+    int32_t *from = malloc(2 * sizeof *from * NODES * NODES);
     zero_graph_weights weights = of->symmetric ? ZERO_GRAPH_SYMMETRIC : ZERO_GRAPH_MEAN;
-    zero_graph_options options = {sizeof options, NODES, 0, from, to, NULL, weights, 1};
     out->sampled = of->sampled;
     if (!from) {
         snprintf(error->message, sizeof error->message, "no memory for the edges of the graph");
         return ZERO_ERR_MEMORY;
     }
+    int32_t *to = from + NODES * NODES;
+    zero_graph_options options = {sizeof options, NODES, 0, from, to, NULL, weights, 1};
     for (int32_t a = 0; a < NODES; a++)
         for (int32_t b = 0; b < a; b++)
             if (draw(&state) < (a % BLOCKS == b % BLOCKS ? 1. / 16 : 1. / 128)) {
@@ -74,9 +75,10 @@ static zero_status take_nodes(const zero_engine *engine, const block_model *mode
     }
     const int32_t *all = nodes;
     int64_t count = BATCH;
-    for (int l = 1; sampled && l >= 0 && status == ZERO_OK; l--) { // the last layer's first
-        status = zero_graph_sample(model->graph, all, count, MOST, 1, (uint64_t)step,
-                                   &out->samples[l], error);
+    // The last layer's sample is first; each has a seed of its own, so that they are independent.
+    for (int l = 1; sampled && l >= 0 && status == ZERO_OK; l--) {
+        status = zero_graph_sample(model->graph, all, count, MOST, (uint64_t)(1 + l),
+                                   (uint64_t)step, &out->samples[l], error);
         out->graphs[l] = out->samples[l];
         all = zero_graph_nodes(out->samples[l], &count);
     }

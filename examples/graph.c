@@ -2,7 +2,7 @@
 // W1, on a stochastic block model (block_model.h). It learns which block a node is of.
 //   build/zero run --ranks 2 build/examples/graph [STAGE [STEPS [WEIGHTS [NODES [FILE]]]]]
 // WEIGHTS: mean or symmetric. FILE: where those of the layers are saved. A micro-batch is 32 nodes;
-// 8 of them are a step, on 1, 2, 4 or 8 ranks with the same bits. NODES: each computes all of them
+// 8 of them are a step, on 1, 2 or 4 ranks with the same bits. NODES: each computes all of them
 // (full) or its own, 6 neighbours of each, and 6 of each of these (sampled).
 #include "block_model.h"
 #include "small_matrices.h"
@@ -41,11 +41,14 @@ static zero_status forward(zero_context *context, const zero_tensors *in, const 
                 w1 = matrix(zero_parameter(context, 0, 1), WIDTH, BLOCKS);
     float *h = v.h.data, *z = context->workspace;
     zero_status status = zero_graph_sum(context, graphs[0], &context->batch->at[X], &v.s0);
+    if (status != ZERO_OK)
+        return status;
     multiply(&v.s0, 0, &w0, 0, h);
     for (int64_t i = 0; i < v.h.shape[0] * WIDTH; i++)
-        h[i] = fmaxf(h[i], 0);
-    if (status == ZERO_OK)
-        status = zero_graph_sum(context, graphs[1], &v.h, &v.s1);
+        h[i] = h[i] < 0 ? 0 : h[i]; // not a number stays one
+    status = zero_graph_sum(context, graphs[1], &v.h, &v.s1);
+    if (status != ZERO_OK)
+        return status;
     multiply(&v.s1, 0, &w1, 0, z);
     memset(v.d_z.data, 0, (size_t)(v.d_z.shape[0] * BLOCKS) * sizeof(float));
     *context->loss = 0;
@@ -53,7 +56,7 @@ static zero_status forward(zero_context *context, const zero_tensors *in, const 
         *context->loss += cross_entropy(z + of[t].row * BLOCKS, BLOCKS, of[t].block,
                                         (float *)v.d_z.data + of[t].row * BLOCKS, &of[t].right) /
                           BATCH;
-    return status;
+    return ZERO_OK;
 }
 
 static zero_status backward(zero_context *context, const zero_tensors *in,
@@ -69,10 +72,12 @@ static zero_status backward(zero_context *context, const zero_tensors *in,
     multiply(&v.s1, 1, &v.d_z, 0, zero_gradient(context, 0, 1, &add));
     multiply(&v.d_z, 0, &w1, 1, d.s1.data);
     zero_status status = zero_graph_sum_backward(context, graphs[1], &d.s1, &d.h);
+    if (status != ZERO_OK)
+        return status;
     for (int64_t i = 0; i < v.h.shape[0] * WIDTH; i++)
         ((float *)d.h.data)[i] *= ((float *)v.h.data)[i] > 0;
     multiply(&v.s0, 1, &d.h, 0, zero_gradient(context, 0, 0, &add));
-    return status;
+    return ZERO_OK;
 }
 
 static const zero_unit_ops network = {"network", 0, sizes, forward, backward};

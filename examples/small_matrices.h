@@ -25,13 +25,15 @@ static void multiply(const zero_tensor *a, int turn_a, const zero_tensor *b, int
 static double cross_entropy(const float *logits, int classes, int class, float *gradient,
                             int32_t *right)
 {
-    double sum = 0;
+    double sum = 0, largest = (double)logits[class]; // is subtracted, so that no exp overflows
     *right = 1;
     for (int k = 0; k < classes; k++)
-        sum += exp((double)logits[k]);
+        largest = (double)logits[k] > largest ? (double)logits[k] : largest;
+    for (int k = 0; k < classes; k++)
+        sum += exp((double)logits[k] - largest);
     for (int k = 0; k < classes; k++) {
-        gradient[k] = (float)(exp((double)logits[k]) / sum - (k == class));
+        gradient[k] = (float)(exp((double)logits[k] - largest) / sum - (k == class));
         *right = *right && (k == class || logits[k] < logits[class]);
     }
-    return log(sum) - (double)logits[class];
+    return log(sum) + largest - (double)logits[class];
 }
