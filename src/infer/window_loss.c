@@ -136,25 +136,44 @@ static zero_status add_pairs(reader *r, int64_t count, zero_error *error)
     return ZERO_OK;
 }
 
+// Returns the label with the largest logit; -1 if one is not finite.
 static int64_t find_largest(const float *scores, int64_t count)
 {
     int64_t largest = 0;
-    for (int64_t i = 1; i < count; i++)
+    for (int64_t i = 0; i < count; i++) {
+        if (!isfinite(scores[i]))
+            return -1;
         largest = scores[i] > scores[largest] ? i : largest;
+    }
     return largest;
 }
 
 static float probability_of(const float *scores, int64_t count, int64_t label)
 {
     double sum = 0;
+    if (label < 0)
+        return NAN;
     for (int64_t i = 0; i < count; i++)
         sum += exp((double)scores[i] - (double)scores[label]);
     return (float)(1 / sum);
 }
 
+// Keeps the score of the text of which a row of a window is the last token.
+static zero_status keep_score(const reader *r, int64_t window, int64_t row,
+                              const zr_text_score *score, zero_error *error)
+{
+    int64_t example = zr_dataset_example_of(r->dataset, window, row);
+    if (example < 0)
+        return zr_fail(error, ZERO_ERR_INTERNAL,
+                       "row %lld of window %lld has a label as its target, and is of no text",
+                       (long long)row, (long long)window);
+    r->scores[example] = *score;
+    return ZERO_OK;
+}
+
 // Looks at the texts of a batch, from window `first` on: counts those to whose label the last unit
 // has given the largest logit.
-static void judge_texts(reader *r, int64_t first, int64_t rows)
+static zero_status judge_texts(reader *r, int64_t first, int64_t rows, zero_error *error)
 {
     int64_t seq = r->dataset->seq;
     for (int64_t row = 0; row < rows; row++) {
@@ -164,11 +183,14 @@ static void judge_texts(reader *r, int64_t first, int64_t rows)
             continue;
         int64_t predicted = find_largest(scores, r->labels);
         r->correct += predicted == label;
+        const zr_text_score score = {.read = 1,
+                                     .label = (float)label,
+                                     .predicted = (float)predicted,
+                                     .probability = probability_of(scores, r->labels, predicted)};
         if (r->scores)
-            r->scores[zr_dataset_example_of(r->dataset, first + row / seq, row % seq)] =
-                (zr_text_score){(float)label, (float)predicted,
-                                probability_of(scores, r->labels, predicted)};
+            ZERO_TRY(keep_score(r, first + row / seq, row % seq, &score, error));
     }
+    return ZERO_OK;
 }
 
 // Adds up what each tensor rank has written: the logits of its own labels, and 0 for others.
@@ -204,7 +226,7 @@ static zero_status evaluate_batch(reader *r, int64_t n, bool counts, zero_error 
         else
             zr_exact_add(&r->sum, loss * target_share(r, count));
         if (r->labels)
-            judge_texts(r, first, count * seq);
+            ZERO_TRY(judge_texts(r, first, count * seq, error));
         int64_t tokens = zr_count_targets(r->rows.targets, count * seq);
         r->windows += count;
         r->counted += tokens;

@@ -85,6 +85,32 @@ assert abs(sum(text["predicted"] == text["label"] for text in texts) / 30 - own[
 PY
 done
 
+# A text with a logit that is not finite does not have its label, and is told all the same.
+for bad in nan inf; do
+    rm -rf bad
+    cp -r one/model bad
+    python3 - $bad <<'PY'
+import json, struct, sys
+with open("bad/model.safetensors", "r+b") as f:
+    length = struct.unpack("<Q", f.read(8))[0]
+    score = json.loads(f.read(length))["score.weight"]
+    assert score["dtype"] == "F32" and score["shape"][0] == 3, score
+    f.seek(8 + length + score["data_offsets"][1] - 4) # of label 2
+    f.write(struct.pack("<f", float(sys.argv[1])))
+PY
+    for options in "" "--ranks 2 --tensor 2"; do
+        # shellcheck disable=SC2086 # words
+        expect 0 "$ZERO" eval --model bad --data held.jsonl --seq 24 --threads 1 --json $options
+        python3 - <<'PY' || fail "$bad, $options: $(head -3 out.txt; tail -1 out.txt)"
+import json
+*texts, own = map(json.loads, open("out.txt"))
+assert [text["text"] for text in texts] == list(range(1, 31)), texts
+assert all(text["predicted"] is None and text["probability"] is None for text in texts), texts
+assert own["accuracy"] == 0 and own["texts"] == 30, own
+PY
+    done
+done
+
 # A run goes on with its labels, and is verified; a classifier is trained further without a task.
 steps=20 learn short --save-every 10 --keep 0
 learn short --save-every 10 --keep 0 --resume
