@@ -248,9 +248,8 @@ static void tell_texts(const subject *s, const zr_text_score *scores)
         const zero_labelled_text text = {
             .number = i + 1,
             .label = zr_labels_name(labels, (int)scores[i].label),
-            .predicted = scores[i].predicted < 0
-                             ? NULL
-                             : zr_labels_name(labels, (int)scores[i].predicted),
+            .predicted =
+                scores[i].predicted < 0 ? NULL : zr_labels_name(labels, (int)scores[i].predicted),
             .probability = (double)scores[i].probability,
         };
         if (scores[i].read > 0)

@@ -103,7 +103,8 @@ static void lists_are_short(void **state)
     zr_labels_list(&made, text, sizeof text);
     assert_non_null(strstr(text, "\"LABEL_11\" and 8 more"));
     // Names that there is no room for are left out whole.
-    make((const char *[]){"\303\244\303\266", "\303\244\303\274", "\303\244\342\202\254\342\202\254\342\202\254", NULL});
+    make((const char *[]){"\303\244\303\266", "\303\244\303\274",
+                          "\303\244\342\202\254\342\202\254\342\202\254", NULL});
     zr_labels_list(&made, text, 30);
     assert_string_equal(text, "\"\303\244\303\266\", \"\303\244\303\274\" and 1 more");
     for (size_t size = 21; size < 29; size++) {

@@ -49,8 +49,7 @@ static void data_without_texts_have_no_labels(void **state)
 {
     zero_error error = {0};
     zr_labels labels = {.count = 0};
-    zr_corpus *corpus =
-        open_corpus("{\"text\": \"\", \"label\": \"y\"}", NULL, ZERO_OK, &error);
+    zr_corpus *corpus = open_corpus("{\"text\": \"\", \"label\": \"y\"}", NULL, ZERO_OK, &error);
     assert_int_equal(zr_corpus_labels(corpus, &labels, &error), ZERO_ERR_DATA);
     assert_non_null(strstr(error.message, "labels.jsonl"));
     assert_non_null(strstr(error.message, "no record has a text"));
