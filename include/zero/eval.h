@@ -8,12 +8,15 @@
 extern "C" {
 #endif
 
-// A text to which a model has given a label.
+// A text to which a model has given a label. The strings are valid during the call alone that has
+// them.
 typedef struct zero_labelled_text {
-    int64_t number;    // among the texts of all data, in their order, from 1
+    int64_t number;    // among the texts of all data that are not empty, in their order, from 1
     const char *label; // its own
+    // The one with the largest logit, and its probability; NULL and NaN: a logit of the text is not
+    // finite, and the text counts as one that did not get its own label.
     const char *predicted;
-    double probability; // of `predicted`
+    double probability;
 } zero_labelled_text;
 
 typedef struct zero_eval_options {
@@ -61,8 +64,8 @@ typedef struct zero_eval_options {
     // Filled if there is a preference, or the model gives texts labels; NULL: not wanted.
     struct zero_preference_result *preferred;
     const char *task; // "classify": the model must give texts labels; NULL: what its files say
-    // Of a model that gives texts labels: called on the ranks that have it, once all is measured,
-    // for each text in the order of the data. Its text is lost after the call. NULL: not wanted.
+    // Of a model that gives texts labels: called on each rank whose options have it, once all is
+    // measured, for each text that was read, in the order of the data. NULL: not wanted.
     void (*labelled)(void *user, const zero_labelled_text *text);
     void *labelled_user;
 } zero_eval_options;
@@ -76,11 +79,12 @@ typedef struct zero_eval_result {
 
 // Next to a loss of preferences, which is the mean over pairs (KTO: examples): their number; the
 // share of the pairs whose chosen answer has the larger reward; the mean reward of chosen answers
-// minus that of rejected ones. NaN: there is none.
+// minus that of rejected ones. NaN: there is none, or it is not finite.
 // Of a model that gives texts labels: the number of texts; the share that got their own; NaN.
 typedef struct zero_preference_result {
     int64_t pairs;
     double accuracy, margin;
+    int labels; // 1: of a model that gives texts labels
 } zero_preference_result;
 
 // Computes the mean cross-entropy in nats over the windows i*seq, i < floor((n-1)/seq); each token
@@ -89,7 +93,9 @@ typedef struct zero_preference_result {
 ZERO_API zero_status zero_eval(zero_comm *comm, const zero_eval_options *options,
                                zero_eval_result *out, zero_error *error);
 
-// Writes what zero_eval tells of a text with a label, as a line of JSON.
+// Writes what zero_eval tells of a text with a label, as a line of JSON: its "text" (the number),
+// "label", "predicted" and "probability", the latter two null if there are none. Not collective.
+// Returns ZERO_ERR_USAGE or ZERO_ERR_MEMORY, and then has not called `write`.
 ZERO_API zero_status zero_labelled_text_report(const zero_labelled_text *text,
                                                void (*write)(void *user, const char *text),
                                                void *user, zero_error *error);

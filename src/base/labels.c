@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN = 12, NUMBER_BYTES = 24 };
+enum { SHOWN = 12, NUMBER_BYTES = 24, MORE_BYTES = sizeof " and 1024 more" };
 
 static const char *next_name(const char *name) { return name + strlen(name) + 1; }
 
@@ -38,12 +38,22 @@ static bool read_number(const char *text, long long *out)
     return !errno && !strcmp(again, text);
 }
 
+static bool has_number(const zr_labels *labels)
+{
+    const char *name = labels->text;
+    long long number;
+    for (int i = 0; i < labels->count; i++, name = next_name(name))
+        if (read_number(name, &number))
+            return true;
+    return false;
+}
+
 int zr_labels_find(const zr_labels *labels, const char *label, bool whole_number)
 {
     long long number;
     int found = find_name(labels, label);
     if (found < 0 && whole_number && read_number(label, &number) && number >= 0 &&
-        number < labels->count)
+        number < labels->count && !has_number(labels))
         found = (int)number;
     return found;
 }
@@ -117,15 +127,20 @@ void zr_labels_list(const zr_labels *labels, char *out, size_t size)
 {
     const char *name = labels->text;
     size_t at = 0;
+    int shown = 0;
     *out = 0;
-    for (int i = 0; i < labels->count && i < SHOWN && at < size; i++, name = next_name(name))
-        at += (size_t)snprintf(out + at, size - at, "%s\"%s\"",
-                               !i                       ? ""
-                               : i + 1 == labels->count ? " and "
-                                                        : ", ",
-                               name);
-    if (labels->count > SHOWN && at < size)
-        snprintf(out + at, size - at, " and %d more", labels->count - SHOWN);
+    for (; shown < ZR_MIN(labels->count, SHOWN); shown++, name = next_name(name)) {
+        bool last = shown + 1 == labels->count;
+        const char *before = !shown ? "" : last ? " and " : ", ";
+        size_t bytes = strlen(before) + strlen(name) + 2;
+        if (at + bytes + (last ? 1 : MORE_BYTES) > size)
+            break;
+        at += (size_t)snprintf(out + at, size - at, "%s\"%s\"", before, name);
+    }
+    if (!shown)
+        snprintf(out, size, "%d long names", labels->count);
+    else if (shown < labels->count)
+        snprintf(out + at, size - at, " and %d more", labels->count - shown);
 }
 
 void zr_labels_write(const zr_labels *labels, zr_json_writer *w)

@@ -24,14 +24,14 @@ typedef struct zr_labels {
 zero_status zr_labels_add(zr_labels *labels, const char *label, const char *name,
                           zero_error *error);
 // Returns the label's number; -1 if there is none of this name. A whole number is also a label's
-// own number, where no label has it as its name.
+// own number, unless names are whole numbers, too: "2" is then no label of "1", "3" and "10".
 int zr_labels_find(const zr_labels *labels, const char *label, bool whole_number);
 const char *zr_labels_name(const zr_labels *labels, int number);
 // Puts labels into ascending order if all are whole numbers, else into that of their bytes.
 zero_status zr_labels_sort(zr_labels *labels, zero_error *error);
 // Sets "LABEL_0", "LABEL_1", ..., as transformers names labels that nobody has named.
 zero_status zr_labels_number(zr_labels *labels, int count, zero_error *error);
-// Writes "a", "b" and 7 more, for messages.
+// Writes "a", "b" and 7 more, for messages: whole names, as many as there is room for.
 void zr_labels_list(const zr_labels *labels, char *out, size_t size);
 // Writes the keys of config.json.
 void zr_labels_write(const zr_labels *labels, zr_json_writer *w);

@@ -41,7 +41,8 @@ zero_status zr_convert_merge(zr_source *source, const char *adapter, const char 
     return zr_adapter_warn_base(*directory, model_dir ? model_dir : source->path, logger, error);
 }
 
-// Copies what config.json says of labels from one that has been written for a model with them.
+// Copies what config.json says of labels from one that has been written for a model with them. Of
+// num_labels, which may be another number, transformers would make other names.
 static zero_status copy_keys(const json_t *from, json_t *to, zero_error *error)
 {
     static const char *const keys[] = {"architectures", "id2label", "label2id", "problem_type",
@@ -51,6 +52,7 @@ static zero_status copy_keys(const json_t *from, json_t *to, zero_error *error)
         if (value && json_object_set(to, keys[i], value))
             return zr_fail(error, ZERO_ERR_MEMORY, "no memory for a model's config.json");
     }
+    json_object_del(to, "num_labels");
     return ZERO_OK;
 }
 

@@ -224,9 +224,12 @@ static void show_role(show *s, const int32_t *roles, int64_t rows)
                     words[roles[row - 1]].text);
 }
 
-// Says which label a text has; the target of its last token.
+// Says which label a text has; the target of its last token, if the window has that.
 static void show_label(show *s, int32_t target)
 {
+    s->label = NULL;
+    if (target < 0)
+        return;
     s->label = zr_labels_name(&s->labels, target);
     zr_buffer_append(&s->text, s->label, strlen(s->label));
     if (s->options->terminal)

@@ -16,6 +16,14 @@ static zero_status refuse_label(const zr_text_record *record, const zr_labels *l
                    record->label.text, known);
 }
 
+static zero_status refuse_window(int64_t seq, int around, zero_error *error)
+{
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "windows of %lld tokens (--seq) have no room for a text, before and after which "
+                   "the tokenizer puts %d: it needs %d or more",
+                   (long long)seq, around, around + 1);
+}
+
 static zero_status take_masked(zr_ids *ids, const int32_t *more, int64_t count,
                                const zr_text_record *record, zero_error *error)
 {
@@ -39,8 +47,10 @@ zero_status zr_labelled_encode(zr_encoding *encoding, const zr_text_record *reco
         return refuse_label(record, labels, error);
     // As transformers' tokenizer does, with what it puts before and after texts.
     zr_tokenizer_template(encoding->tokenizer, &before, &before_count, &after, &after_count);
+    if (seq <= before_count + after_count)
+        return refuse_window(seq, before_count + after_count, error);
     ZERO_TRY(take_masked(ids, before, before_count, record, error));
-    const int64_t first = ids->count, most = ZR_MAX(seq - before_count - after_count, 1);
+    const int64_t first = ids->count, most = seq - before_count - after_count;
     ZERO_TRY(zr_encoding_add(encoding, &record->document, record->name, error));
     *shortened = ids->count - first > most;
     ids->count = ZR_MIN(ids->count, first + most);
@@ -66,10 +76,14 @@ zero_status zr_corpus_labels(zr_corpus *corpus, zr_labels *out, zero_error *erro
         ZERO_TRY(zr_part_each_record(corpus, part, before, total, collect_label, out, error));
         before += (size_t)part->bytes;
     }
+    if (!out->count)
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s\": no record has a text, so that there are no labels to learn",
+                       zr_corpus_name(corpus));
     if (out->count < 2)
         return zr_fail(error, ZERO_ERR_DATA,
                        "\"%s\": all records have the label \"%s\": at least two labels can be told "
                        "apart",
-                       zr_corpus_name(corpus), out->count ? zr_labels_name(out, 0) : "");
+                       zr_corpus_name(corpus), zr_labels_name(out, 0));
     return zr_labels_sort(out, error);
 }

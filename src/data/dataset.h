@@ -106,8 +106,9 @@ typedef struct zr_rows { // of a micro-batch, each (batch, T)
     int32_t *roles; // of preferences: <zero/preference.h>; NULL: not wanted, as the next
     float *reference;
     float *losses; // where the last unit writes the losses of rows; NULL: nowhere
-    float *scores; // of labels: where it writes the logits of rows (rows, labels); NULL: nowhere
-    int64_t labels;
+    // Of labels: where it writes the logits of the rows with a target (scored, labels); NULL: nowhere
+    float *scores;
+    int64_t scored, labels;
 } zr_rows;
 // Returns the rows of a window that a stream or examples fill.
 int64_t zr_dataset_window_rows(const zr_dataset *dataset, zr_token_window window);

@@ -248,10 +248,11 @@ static void tell_texts(const subject *s, const zr_text_score *scores)
         const zero_labelled_text text = {
             .number = i + 1,
             .label = zr_labels_name(labels, (int)scores[i].label),
-            .predicted = zr_labels_name(labels, (int)scores[i].predicted),
+            .predicted =
+                scores[i].predicted < 0 ? NULL : zr_labels_name(labels, (int)scores[i].predicted),
             .probability = (double)scores[i].probability,
         };
-        if (scores[i].probability > 0)
+        if (scores[i].read > 0)
             s->options.labelled(s->options.labelled_user, &text);
     }
 }
@@ -296,7 +297,7 @@ static zero_status measure_loss(zero_comm *comm, subject *s, zero_eval_result *o
     bool labels = s->loaded.model_config.labels.count > 0;
     if ((s->preference.kind || labels) && s->options.preferred)
         *s->options.preferred =
-            (zero_preference_result){result.pairs, result.accuracy, labels ? NAN : result.margin};
+            (zero_preference_result){result.pairs, result.accuracy, result.margin, labels};
     if (s->preference.kind || labels) // the loss is not that of tokens
         return ZERO_OK;
     return count_bytes(s, &out->bytes, error);
@@ -335,9 +336,7 @@ static void put_pairs(zr_report *r, const zero_preference_result *result)
     if (!isnan(result->margin))
         zr_report_field(r, &(zr_heading){"margin", "margin ", ZR_UNIT_DIGITS, 9},
                         zr_real(result->margin));
-    // Pairs that have an accuracy have a margin, too.
-    bool labels = !isnan(result->accuracy) && isnan(result->margin);
-    zr_report_json_only(r, labels ? "texts" : "pairs", zr_integer(result->pairs));
+    zr_report_json_only(r, result->labels ? "texts" : "pairs", zr_integer(result->pairs));
 }
 
 zero_status zero_labelled_text_report(const zero_labelled_text *text,

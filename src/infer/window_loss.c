@@ -29,6 +29,7 @@ typedef struct reader {
     const zr_preference *preference;
     preferred preferred;
     int64_t labels, correct; // of a model with labels: their number; texts that got theirs
+    int64_t room;            // rows that rows.scores has room for
     zr_text_score *scores;   // (zr_dataset_examples), or NULL
     const zr_windows_leave *leave;
     int64_t left;
@@ -51,9 +52,9 @@ zero_tensors zr_windows_batch(zr_rows of, int64_t rows, int64_t seq)
                                               .dtype = batch.count < 4 ? ZERO_I32 : ZERO_F32,
                                               .dims = 2,
                                               .shape = {rows, seq}};
-    if (of.scores)
+    if (of.scored)
         batch.at[batch.count++] = (zero_tensor){
-            .data = of.scores, .dtype = ZERO_F32, .dims = 2, .shape = {rows * seq, of.labels}};
+            .data = of.scores, .dtype = ZERO_F32, .dims = 2, .shape = {of.scored, of.labels}};
     return batch;
 }
 
@@ -136,51 +137,93 @@ static zero_status add_pairs(reader *r, int64_t count, zero_error *error)
     return ZERO_OK;
 }
 
+// Returns the label with the largest logit; -1 if one is not finite.
 static int64_t find_largest(const float *scores, int64_t count)
 {
     int64_t largest = 0;
-    for (int64_t i = 1; i < count; i++)
+    for (int64_t i = 0; i < count; i++) {
+        if (!isfinite(scores[i]))
+            return -1;
         largest = scores[i] > scores[largest] ? i : largest;
+    }
     return largest;
 }
 
 static float probability_of(const float *scores, int64_t count, int64_t label)
 {
     double sum = 0;
+    if (label < 0)
+        return NAN;
     for (int64_t i = 0; i < count; i++)
         sum += exp((double)scores[i] - (double)scores[label]);
     return (float)(1 / sum);
 }
 
+// Keeps the score of the text of which a row of a window is the last token.
+static zero_status keep_score(const reader *r, int64_t window, int64_t row,
+                              const zr_text_score *score, zero_error *error)
+{
+    int64_t example = zr_dataset_example_of(r->dataset, window, row);
+    if (example < 0)
+        return zr_fail(error, ZERO_ERR_INTERNAL,
+                       "row %lld of window %lld has a label as its target, and is of no text",
+                       (long long)row, (long long)window);
+    r->scores[example] = *score;
+    return ZERO_OK;
+}
+
 // Looks at the texts of a batch, from window `first` on: counts those to whose label the last unit
 // has given the largest logit.
-static void judge_texts(reader *r, int64_t first, int64_t rows)
+static zero_status judge_texts(reader *r, int64_t first, int64_t rows, zero_error *error)
 {
     int64_t seq = r->dataset->seq;
+    const float *scores = r->rows.scores;
     for (int64_t row = 0; row < rows; row++) {
-        const float *scores = r->rows.scores + row * r->labels;
         int32_t label = r->rows.targets[row];
         if (label < 0)
             continue;
         int64_t predicted = find_largest(scores, r->labels);
         r->correct += predicted == label;
+        const zr_text_score score = {.read = 1,
+                                     .label = (float)label,
+                                     .predicted = (float)predicted,
+                                     .probability = probability_of(scores, r->labels, predicted)};
         if (r->scores)
-            r->scores[zr_dataset_example_of(r->dataset, first + row / seq, row % seq)] =
-                (zr_text_score){(float)label, (float)predicted,
-                                probability_of(scores, r->labels, predicted)};
+            ZERO_TRY(keep_score(r, first + row / seq, row % seq, &score, error));
+        scores += r->labels;
     }
+    return ZERO_OK;
 }
 
 // Adds up what each tensor rank has written: the logits of its own labels, and 0 for others.
-static zero_status join_scores(reader *r, int64_t rows, zero_error *error)
+static zero_status join_scores(reader *r, zero_error *error)
 {
     zero_comm *tensor = zr_engine_grid(r->engine)->tensor;
     if (!tensor || tensor->size == 1 || !is_last_stage(r->engine))
         return ZERO_OK;
-    for (int64_t row = 0; row < rows; row++)
-        if (r->rows.targets[row] >= 0)
-            ZERO_TRY(zr_comm_all_reduce_small(tensor, r->rows.scores + row * r->labels, r->labels,
-                                              ZERO_F32, ZR_SUM, error));
+    for (int64_t i = 0; i < r->rows.scored; i++)
+        ZERO_TRY(zr_comm_all_reduce_small(tensor, r->rows.scores + i * r->labels, r->labels,
+                                          ZERO_F32, ZR_SUM, error));
+    return ZERO_OK;
+}
+
+// Makes room for the logits of those of the rows that have a target, all 0.
+static zero_status reserve_scores(reader *r, int64_t rows, zero_error *error)
+{
+    size_t row_bytes = (size_t)r->labels * sizeof *r->rows.scores;
+    int64_t scored = zr_count_targets(r->rows.targets, rows);
+    if (scored > r->room) {
+        zr_free(r->rows.scores);
+        r->room = 0;
+        r->rows.scores = zr_alloc((size_t)scored * row_bytes, error);
+        if (!r->rows.scores)
+            return ZERO_ERR_MEMORY;
+        r->room = scored;
+    }
+    if (scored)
+        memset(r->rows.scores, 0, (size_t)scored * row_bytes);
+    r->rows.scored = scored;
+    r->rows.labels = r->labels;
     return ZERO_OK;
 }
 
@@ -191,20 +234,20 @@ static zero_status evaluate_batch(reader *r, int64_t n, bool counts, zero_error 
     int64_t count = ZR_MIN(r->batch, zr_dataset_eval_windows(r->dataset) - first);
     zr_dataset_eval_batch(r->dataset, first, count, r->rows);
     ZERO_TRY(zr_windows_check_files(zr_engine_comm(r->engine), r->dataset, error));
+    if (r->labels)
+        ZERO_TRY(reserve_scores(r, count * seq, error));
     const zero_tensors input = zr_windows_batch(r->rows, count, seq);
     double loss;
-    if (r->labels)
-        memset(r->rows.scores, 0, (size_t)(count * seq * r->labels) * sizeof *r->rows.scores);
     ZERO_TRY(zr_engine_evaluate(r->engine, &input, &loss, error));
     if (r->labels)
-        ZERO_TRY(join_scores(r, count * seq, error));
+        ZERO_TRY(join_scores(r, error));
     if (counts && is_last_stage(r->engine)) {
         if (r->preference)
             ZERO_TRY(add_pairs(r, count, error));
         else
             zr_exact_add(&r->sum, loss * target_share(r, count));
         if (r->labels)
-            judge_texts(r, first, count * seq);
+            ZERO_TRY(judge_texts(r, first, count * seq, error));
         int64_t tokens = zr_count_targets(r->rows.targets, count * seq);
         r->windows += count;
         r->counted += tokens;
@@ -234,19 +277,9 @@ static zero_status evaluate_batches(reader *r, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status alloc_scores(reader *r, zero_error *error)
-{
-    r->rows.labels = r->labels;
-    r->rows.scores =
-        zr_alloc((size_t)(r->batch * r->dataset->seq * r->labels) * sizeof *r->rows.scores, error);
-    return r->rows.scores ? ZERO_OK : ZERO_ERR_MEMORY;
-}
-
 static zero_status evaluate_with_buffers(reader *r, zero_error *error)
 {
     zero_status status = zr_windows_alloc_losses(r->dataset, r->batch, &r->rows, error);
-    if (status == ZERO_OK && r->labels)
-        status = alloc_scores(r, error);
     if (status == ZERO_OK)
         status = evaluate_batches(r, error);
     zr_windows_free(&r->rows);

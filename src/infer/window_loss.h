@@ -34,8 +34,9 @@ zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int6
                             zero_error *error);
 
 typedef struct zr_text_score { // of a text with a label, in numbers of labels
-    float label, predicted;    // predicted: the one with the largest logit
-    float probability;         // of `predicted`; 0: the text was not read
+    float read;                // 1; 0: it was not, and nothing is known of it
+    float label, predicted;    // predicted: the one with the largest logit; -1: one is not finite
+    float probability;         // of `predicted`; NaN: there is none
 } zr_text_score;
 
 // The same over a whole text, of a model with labels, with what it says of each example: scores are

@@ -21,8 +21,8 @@ typedef struct zr_head {
     int64_t counted;       // rows whose target is not negative
     int64_t first, count;  // rows of the current chunk
     bool backward;         // the call computes gradients
-    // Of labels, if the micro-batch has a place for them, else NULL: (rows, outputs) the logits of
-    // rows with a target.
+    // Of labels, if the micro-batch has a place for them, else NULL: (counted, outputs) the logits
+    // of rows with a target.
     float *scores;
     // Of a preference, else NULL: rows get weights once the losses of all are known, so the chunks
     // run twice.

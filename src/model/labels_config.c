@@ -43,6 +43,10 @@ static void number_labels(zr_model_json *file, zr_labels *out)
 {
     const int64_t usual = ZR_USUAL_LABELS;
     int64_t count = zr_model_json_size(file, "num_labels", &usual);
+    if (file->status == ZERO_OK && count < 1)
+        file->status = zr_fail(file->error, ZERO_ERR_DATA,
+                               "%s: \"num_labels\" is %lld: at least two labels can be told apart",
+                               file->path, (long long)count);
     if (file->status == ZERO_OK)
         file->status =
             zr_labels_number(out, (int)ZR_MIN(count, (int64_t)ZR_MOST_LABELS + 1), file->error);

@@ -27,15 +27,6 @@ static void log_stage(const zr_pipeline_part *part, const zero_model *model, int
     log_line(logger, "", line);
 }
 
-// Logs that requested samples are left out.
-static void log_left_out_samples(const zr_train *train)
-{
-    if (train->asked.options->sample_every > 0)
-        zr_log(&train->logger, ZERO_LOG_WARNING,
-               "--sample-every is left out: no rank of a pipeline has all units, which generation "
-               "needs; zero generate --model on what this run saves writes text from it");
-}
-
 zero_status zr_train_describe_pipeline(const zr_train *train, zero_error *error)
 {
     const zr_plan *plan = zr_engine_plan(train->run.engine);
@@ -57,7 +48,6 @@ zero_status zr_train_describe_pipeline(const zr_train *train, zero_error *error)
                                        &line);
         log_line(logger, "", &line);
     }
-    log_left_out_samples(train);
     zr_simulation_free(&simulation);
     zr_buffer_free(&line);
     return status;

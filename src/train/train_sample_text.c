@@ -31,6 +31,20 @@ bool zr_train_makes_samples(const zr_train *train)
            !zr_engine_plan(train->run.engine)->pipeline;
 }
 
+void zr_train_warn_left_out_samples(const zr_train *train)
+{
+    if (train->asked.options->sample_every <= 0 || zr_train_makes_samples(train))
+        return;
+    if (train->subject.model_config.labels.count)
+        zr_log(&train->logger, ZERO_LOG_WARNING,
+               "--sample-every is left out: the model gives texts labels (--task classify), and "
+               "continues none");
+    else
+        zr_log(&train->logger, ZERO_LOG_WARNING,
+               "--sample-every is left out: no rank of a pipeline has all units, which generation "
+               "needs; zero generate --model on what this run saves writes text from it");
+}
+
 zero_status zr_train_sample_check(const zr_train_subject *subject, zero_engine *engine,
                                   zero_error *error)
 {

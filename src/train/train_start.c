@@ -406,6 +406,7 @@ zero_status zr_train_describe_run(zr_train *train, zero_error *error)
     int64_t tokens = config->train_batch * resolved->seq;
     describe_ranks(train->comm, train->run.engine, &resolved->threads, logger);
     ZERO_TRY(zr_comm_agree(train->comm, zr_train_describe_pipeline(train, error), error));
+    zr_train_warn_left_out_samples(train);
     warn_of_threads(config, resolved->threads.count, train->asked.options->threads, logger);
     describe_exact_world(config, resolved->threads.count, logger);
     describe_exact_tensor(config, resolved->threads.count, logger);

@@ -64,6 +64,8 @@ typedef struct zr_train_memory {                    // planned for one rank
 zero_status zr_train_find_largest(const zr_train *train, zr_train_memory *out, zero_error *error);
 // train_sample_text.c. Returns whether samples are requested, and can be made.
 bool zr_train_makes_samples(const zr_train *train);
+// Logs why none can be made, if they are requested. Not collective.
+void zr_train_warn_left_out_samples(const zr_train *train);
 // Checks, once there is an engine, that a sample's memory fits. Not collective.
 zero_status zr_train_sample_check(const zr_train_subject *subject, zero_engine *engine,
                                   zero_error *error);

@@ -42,15 +42,17 @@ static void other_names_are_in_the_order_of_bytes(void **state)
     expect((const char *[]){"09", "10", NULL});
 }
 
-// A number means the label of that name first, then the label's own number.
+// A number means the label of that name; of labels that have no numbers as names, their own number.
 static void numbers_find_labels(void **state)
 {
-    make((const char *[]){"a", "b", "0", NULL});
-    assert_int_equal(zr_labels_find(&made, "0", true), 0);
+    make((const char *[]){"a", "b", "1.5", NULL});
     assert_int_equal(zr_labels_find(&made, "2", true), 2);
     assert_int_equal(zr_labels_find(&made, "2", false), -1);
     assert_int_equal(zr_labels_find(&made, "3", true), -1);
     assert_int_equal(zr_labels_find(&made, "-1", true), -1);
+    make((const char *[]){"0", "a", "b", NULL});
+    assert_int_equal(zr_labels_find(&made, "0", true), 0);
+    assert_int_equal(zr_labels_find(&made, "2", true), -1);
 }
 
 static void unnamed_labels_are_numbered(void **state)
@@ -100,8 +102,17 @@ static void lists_are_short(void **state)
     zr_labels_number(&made, 20, NULL);
     zr_labels_list(&made, text, sizeof text);
     assert_non_null(strstr(text, "\"LABEL_11\" and 8 more"));
-    zr_labels_list(&made, text, 16);
-    assert_true(strlen(text) < 16);
+    // Names that there is no room for are left out whole.
+    make((const char *[]){"\303\244\303\266", "\303\244\303\274",
+                          "\303\244\342\202\254\342\202\254\342\202\254", NULL});
+    zr_labels_list(&made, text, 30);
+    assert_string_equal(text, "\"\303\244\303\266\", \"\303\244\303\274\" and 1 more");
+    for (size_t size = 21; size < 29; size++) {
+        zr_labels_list(&made, text, size);
+        assert_string_equal(text, "\"\303\244\303\266\" and 2 more");
+    }
+    zr_labels_list(&made, text, 20);
+    assert_string_equal(text, "3 long names");
 }
 
 int main(void)

@@ -38,7 +38,12 @@ same delayed delayed-2
 every=16 steps=32 learn overlapping --ranks 2 --pipeline 2 --schedule 2bw
 every=16 steps=32 learn overlapping-4 --ranks 4 --pipeline 2 --schedule 2bw --stage 1
 same overlapping overlapping-4
+sed 's/"start_step": 2/"start_step": 1/' delayed.json >delayed-1.json
+every=16 steps=32 config=delayed-1.json learn overlapping-1
+same overlapping overlapping-1
 every=16 steps=32 config=stages.json learn stages --ranks 2 --pipeline 2 --schedule pipedream
+every=16 steps=32 config=stages.json learn stages-4 --ranks 4 --pipeline 2 --tensor 2 --schedule pipedream
+alike stages stages-4
 learn half --dtype bf16
 learn half-2 --dtype bf16 --ranks 2 --stage 3
 same half half-2
@@ -85,15 +90,55 @@ assert abs(sum(text["predicted"] == text["label"] for text in texts) / 30 - own[
 PY
 done
 
+# A text with a logit that is not finite does not have its label, and is told all the same.
+for bad in nan inf; do
+    rm -rf bad
+    cp -r one/model bad
+    python3 - $bad <<'PY'
+import json, struct, sys
+with open("bad/model.safetensors", "r+b") as f:
+    length = struct.unpack("<Q", f.read(8))[0]
+    score = json.loads(f.read(length))["score.weight"]
+    assert score["dtype"] == "F32" and score["shape"][0] == 3, score
+    f.seek(8 + length + score["data_offsets"][1] - 4) # of label 2
+    f.write(struct.pack("<f", float(sys.argv[1])))
+PY
+    for options in "" "--ranks 2 --tensor 2"; do
+        # shellcheck disable=SC2086 # words
+        expect 0 "$ZERO" eval --model bad --data held.jsonl --seq 24 --threads 1 --json $options
+        python3 - <<'PY' || fail "$bad, $options: $(head -3 out.txt; tail -1 out.txt)"
+import json
+*texts, own = map(json.loads, open("out.txt"))
+assert [text["text"] for text in texts] == list(range(1, 31)), texts
+assert all(text["predicted"] is None and text["probability"] is None for text in texts), texts
+assert own["accuracy"] == 0 and own["texts"] == 30, own
+PY
+    done
+done
+
 # A run goes on with its labels, and is verified; a classifier is trained further without a task.
-steps=20 learn short --save-every 10 --keep 0
+learn short --save-every 10 --keep 0
+rm -r short/checkpoints/step-000000[23]0 short/model
 learn short --save-every 10 --keep 0 --resume
+same one short
+cmp one/model/model.safetensors short/model/model.safetensors || fail "a run that goes on ends with other weights"
 expect 0 "$ZERO" verify short
 expect 0 "$ZERO" train --model one --data texts.jsonl --out further --steps 2 --seq 128 --micro-batch 2 --threads 1 --quiet
 expect 0 "$ZERO" convert --from one/checkpoints/step-00000030 --to converted
 expect 0 "$ZERO" diff one/model converted
 expect 0 "$ZERO" inspect one/model
-says '3 labels'
+says '3 labels: "fair", "good" and "poor"'
+python3 - <<'PY'
+import json
+config = json.load(open("converted/config.json"))
+config["id2label"] = {str(i): f"{i}x" + "é" * 250 for i in range(3)}
+json.dump(config, open("converted/config.json", "w"))
+PY
+expect 0 "$ZERO" inspect converted
+says 'é" and 2 more'
+# Samples continue texts, which this model does not.
+expect 0 "$ZERO" train --model one --data texts.jsonl --out further --overwrite --steps 2 --seq 128 --micro-batch 2 --threads 1 --sample-every 1
+[ "$(cat out.txt err.txt | grep -c -- '--sample-every is left out: the model gives texts labels')" -eq 1 ] || fail "samples: $(cat out.txt err.txt)"
 
 # Numbers are labels in their order, other fields are named, and a number is also a label's own.
 expect 0 "$ZERO" train --model base --task classify --data texts-stars.jsonl --map text=review,label=stars --out stars --steps 2 \
@@ -120,6 +165,12 @@ PY
 done
 expect 0 "$ZERO" data show --task classify --tokenizer bytes --data texts.jsonl --seq 128 --val none --micro-batch 1
 grep -q '^--- label good ---$' out.txt || fail "shown: $(cat out.txt)"
+# Names that are numbers have no other numbers, and each is its own label.
+echo '{"review": "a dull cat", "stars": 1}' >first.jsonl
+expect 0 "$ZERO" eval --model stars --data first.jsonl --map text=review,label=stars --json
+head -n 1 out.txt | grep -q '"label":"1"' || fail "the label 1: $(cat out.txt)"
+echo '{"review": "a dull cat", "stars": 2}' >between.jsonl
+refuses 65 'between.jsonl:1: the label "2" is none of the model' eval --model stars --data between.jsonl --map text=review,label=stars
 # A long text loses its end, as in transformers.
 expect 0 "$ZERO" eval --model one --data held.jsonl --seq 4
 says 'longer than a window of 4 tokens'

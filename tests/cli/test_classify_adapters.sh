@@ -59,8 +59,12 @@ measured base one --adapter one/adapter --ranks 2 --tensor 2
 measured base codes --adapter codes --base int8
 
 # Merged they are a classifier, without the head of tokens, with the labels and the class of transformers.
+# Another number of labels, which the model's config.json says, does not stay.
+cp -r base numbered-base
+sed -i 's/"model_type"/"num_labels": 5, "model_type"/' numbered-base/model/config.json
 for run in one magnitudes; do
-    expect 0 "$ZERO" convert --from base --adapter $run --to merged-$run
+    expect 0 "$ZERO" convert --from numbered-base/model --adapter $run --to merged-$run
+    ! grep -q num_labels merged-$run/config.json || fail "num_labels remains: $(cat merged-$run/config.json)"
     measured merged-$run $run
 done
 grep -q '"LlamaForSequenceClassification"' merged-one/config.json || fail "class: $(cat merged-one/config.json)"

@@ -72,6 +72,8 @@ static void what_is_wrong_is_refused(void **state)
         {"\"id2label\": {\"0\": \"a\", \"1\": \"\"}", "a label is an empty text"},
         {"\"id2label\": {\"0\": \"a\"}", "the model has one label, which is a regression"},
         {"\"num_labels\": 1", "the model has one label"},
+        {"\"num_labels\": 0", "config.json: \"num_labels\" is 0: at least two labels"},
+        {"\"num_labels\": -4294967291", "\"num_labels\" is -4294967291: at least two"},
         {"\"num_labels\": 1025", "would be label 1025"},
         {"\"num_labels\": \"three\"", "num_labels"},
         {"\"id2label\": [\"a\", \"b\"]",

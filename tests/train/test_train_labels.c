@@ -96,6 +96,7 @@ static void a_key_trains_labels(void **state)
     assert_false(h.differs);
     assert_true(h.count == TEXTS && h.correct == TEXTS); // one letter tells the label
     assert_true(labels.pairs == TEXTS && labels.accuracy == 1 && isnan(labels.margin));
+    assert_int_equal(labels.labels, 1);
     assert_float_equal(h.costs / TEXTS, result.loss, 1e-5);
     zero_comm_destroy(comm);
 }
@@ -116,10 +117,30 @@ static void keep_line(void *user, const char *line) { snprintf(user, 128, "%s", 
 static void a_text_is_a_line(void **state)
 {
     char line[128];
-    const zero_labelled_text of = {7, "good", "say \"no\"", 0.75};
+    const zero_labelled_text of = {7, "good", "say \"no\"", 0.75}, none = {8, "good", NULL, NAN};
     assert_int_equal(zero_labelled_text_report(&of, keep_line, line, NULL), ZERO_OK);
     assert_string_equal(line, "{\"text\":7,\"label\":\"good\",\"predicted\":\"say \\\"no\\\"\","
                               "\"probability\":0.75}\n");
+    assert_int_equal(zero_labelled_text_report(&none, keep_line, line, NULL), ZERO_OK);
+    assert_string_equal(line, "{\"text\":8,\"label\":\"good\",\"predicted\":null,"
+                              "\"probability\":null}\n");
+}
+
+// A model that has diverged has an accuracy and no margin, and its pairs remain pairs.
+static void pairs_without_a_margin_are_no_texts(void **state)
+{
+    char line[128];
+    const zero_eval_result result = {.loss = NAN, .windows = 1, .tokens = 4};
+    zero_preference_result preferred = {.pairs = 2, .accuracy = 0.5, .margin = NAN};
+    assert_int_equal(zero_evaluation_report(&result, &preferred, 1, keep_line, line, NULL),
+                     ZERO_OK);
+    assert_non_null(strstr(line, "\"pairs\":2"));
+    assert_null(strstr(line, "texts"));
+    preferred.labels = 1;
+    assert_int_equal(zero_evaluation_report(&result, &preferred, 1, keep_line, line, NULL),
+                     ZERO_OK);
+    assert_non_null(strstr(line, "\"texts\":2"));
+    assert_null(strstr(line, "pairs"));
 }
 
 int main(void)
@@ -128,6 +149,7 @@ int main(void)
         cmocka_unit_test(a_key_trains_labels),
         cmocka_unit_test(another_task_is_refused),
         cmocka_unit_test(a_text_is_a_line),
+        cmocka_unit_test(pairs_without_a_margin_are_no_texts),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
