@@ -31,13 +31,13 @@ expect 0 "$ZERO" train $SMALL --steps 8 --lr 1 --out run --overwrite --config ou
 expect 0 "$ZERO" train $SMALL --steps 8 --lr 1 --out run --overwrite --config theirs.json --schedule-lr constant --warmup 2
 [ "$(rates run)" = "0.5 1 1 1 1 1 1 1" ] || fail "a flag over DeepSpeed's scheduler: the rates are $(rates run)"
 expect 0 "$ZERO" train $SMALL --steps 8 --warmup 5 --dry-run --out dry # whose one step has no length to be checked
-TRAIN="$ZERO train $SMALL --steps 8 --out out"
-refused 64 '--schedule-lr "wsd" contradicts theirs.json:1, which says scheduler.type "WarmupLR" (strict)' $TRAIN --config theirs.json --schedule-lr wsd --strict
-refused 78 "--warmup: libzero.schedule.warmup is for the schedule constant, linear, cosine or wsd (libzero.schedule.type, --schedule-lr); this one is WarmupLR" $TRAIN --config theirs.json --warmup 2
-refused 78 "--decay: libzero.schedule.decay is for the schedule wsd (libzero.schedule.type, --schedule-lr); this one is linear" $TRAIN --schedule-lr linear --decay 2
-refused 64 "a warm-up of 9 updates (--warmup 9) does not fit into a run of 8" $TRAIN --warmup 9
-refused 64 "a warm-up of 4 updates (--warmup 50%) and a decay of 5 (--decay 5) do not fit into a run of 8" $TRAIN --schedule-lr wsd --warmup 50% --decay 5
-refused 64 "--decay: libzero.schedule.decay: found 5x, expected a number of updates, such as 100, or a part of the run, such as \"5%\"" $TRAIN --schedule-lr wsd --decay 5x
+TRAIN="train $SMALL --steps 8 --out out"
+refused 64 '--schedule-lr "wsd" contradicts theirs.json:1, which says scheduler.type "WarmupLR" (strict)' "$ZERO" $TRAIN --config theirs.json --schedule-lr wsd --strict
+refused 78 "--warmup: libzero.schedule.warmup is for the schedule constant, linear, cosine or wsd (libzero.schedule.type, --schedule-lr); this one is WarmupLR" "$ZERO" $TRAIN --config theirs.json --warmup 2
+refused 78 "--decay: libzero.schedule.decay is for the schedule wsd (libzero.schedule.type, --schedule-lr); this one is linear" "$ZERO" $TRAIN --schedule-lr linear --decay 2
+refused 64 "a warm-up of 9 updates (--warmup 9) does not fit into a run of 8" "$ZERO" $TRAIN --warmup 9
+refused 64 "a warm-up of 4 updates (--warmup 50%) and a decay of 5 (--decay 5) do not fit into a run of 8" "$ZERO" $TRAIN --schedule-lr wsd --warmup 50% --decay 5
+refused 64 "--decay: libzero.schedule.decay: found 5x, expected a number of updates, such as 100, or a part of the run, such as \"5%\"" "$ZERO" $TRAIN --schedule-lr wsd --decay 5x
 [ ! -e out ] || fail "a refused command has written something"
 echo "refusals"
 

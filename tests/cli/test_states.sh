@@ -80,17 +80,17 @@ for states in 8bit bf16; do
 done
 echo "runs that go on"
 
-TRAIN="$ZERO train --new $TINY --data $TEXT --threads 1 --quiet --steps 1"
+TRAIN="train --new $TINY --data $TEXT --threads 1 --quiet --steps 1"
 for type in Lion SGD Adagrad Lamb Muon; do
     echo "{\"optimizer\": {\"type\": \"$type\", \"params\": {\"lr\": 1e-3}}}" >kind.json
-    refused 78 'libzero.optimizer_states is "8bit", but the optimizer is' $TRAIN --out out --config kind.json --optimizer-states 8bit
-    expect 0 $TRAIN --out other --overwrite --config kind.json --optimizer-states bf16
+    refused 78 'libzero.optimizer_states is "8bit", but the optimizer is' "$ZERO" $TRAIN --out out --config kind.json --optimizer-states 8bit
+    expect 0 "$ZERO" $TRAIN --out other --overwrite --config kind.json --optimizer-states bf16
 done
-refused 78 'libzero.optimizer_states is "bf16", but training is in fp16' $TRAIN --out out --optimizer-states bf16 --dtype fp16
+refused 78 'libzero.optimizer_states is "bf16", but training is in fp16' "$ZERO" $TRAIN --out out --optimizer-states bf16 --dtype fp16
 echo '{"libzero": {"exact_tensor": 2}}' >tensor.json
-refused 78 'libzero.optimizer_states is "8bit", but libzero.exact_tensor promises the same bits' $TRAIN --out out --config tensor.json --optimizer-states 8bit
+refused 78 'libzero.optimizer_states is "8bit", but libzero.exact_tensor promises the same bits' "$ZERO" $TRAIN --out out --config tensor.json --optimizer-states 8bit
 echo '{"bf16": {"enabled": true, "bf16_optimizer_states": true}, "libzero": {"optimizer_states": "fp32"}}' >both.json
-refused 78 'bf16.bf16_optimizer_states is true, but libzero.optimizer_states says another type' $TRAIN --out out --config both.json
+refused 78 'bf16.bf16_optimizer_states is true, but libzero.optimizer_states says another type' "$ZERO" $TRAIN --out out --config both.json
 echo "refusals"
 
 # Codes take a quarter of fp32's bytes, and a scale each 256 of them.
