@@ -144,20 +144,16 @@ typedef struct zero_data_options {
     int (*emit)(void *user, const char *text, size_t length);
     void *user;
     const char *attention, *preference; // as in zero_eval_options
-    // "classify": records are texts with labels, the model's or, if it has none, those of the data;
-    // NULL: only if the model has labels.
-    const char *task;
+    const char *task; // NULL, or "classify": of the model's labels, or, if it has none, the data's
 } zero_data_options;
 
 // Passes the samples of micro-batch 0 of step 0, as zero_train would take them with these options,
 // to `emit` in order: a line about its place and how much counts in the loss; then its text, in
 // brackets what does not count (prompts, and the first token of a window, which no token precedes).
-// Each text with a label has a line with it before. In JSON it is the "label" of its first part.
-// Not collective. Returns errors for the same reasons as zero_train.
+// A text's label has a line before it (in JSON: "label"). Not collective; zero_train's errors.
 ZERO_API zero_status zero_data_show(const zero_data_options *options, zero_error *error);
 
-// ---- zero_evaluation_report: writes what zero_eval has measured. preferred: what it has filled, of
-// a preference or of labels; NULL: the loss is that of tokens.
+// ---- zero_evaluation_report: writes what zero_eval has measured; preferred may be NULL.
 ZERO_API zero_status zero_evaluation_report(const zero_eval_result *result,
                                             const zero_preference_result *preferred, int json,
                                             void (*write)(void *user, const char *text), void *user,

@@ -42,7 +42,7 @@ typedef struct zero_graph_options {
 
 // Makes a graph of a copy of its edges; the lists may be freed afterwards. ZERO_ERR_USAGE for
 // options or out that is NULL, options of a later version, numbers below 0, more than 2147483647
-// nodes, edges of no nodes or without `from`, both or neither of `to` and `starts`, and other weights;
+// nodes, edges of no nodes or without `from`, both or neither of `to` and `starts`, other weights;
 // ZERO_ERR_DATA for the first edge that points nowhere or start that does not ascend;
 // ZERO_ERR_MEMORY.
 ZERO_API zero_status zero_graph_create(const zero_graph_options *options, zero_graph **out,

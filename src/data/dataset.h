@@ -106,7 +106,7 @@ typedef struct zr_rows { // of a micro-batch, each (batch, T)
     int32_t *roles; // of preferences: <zero/preference.h>; NULL: not wanted, as the next
     float *reference;
     float *losses; // where the last unit writes the losses of rows; NULL: nowhere
-    // Of labels: where it writes the logits of the rows with a target (scored, labels); NULL: nowhere
+    // Of labels: where it writes the logits of rows with a target (scored, labels); NULL: nowhere
     float *scores;
     int64_t scored, labels;
 } zr_rows;

@@ -159,7 +159,7 @@ static float probability_of(const float *scores, int64_t count, int64_t label)
     return (float)(1 / sum);
 }
 
-// Keeps the score of the text of which a row of a window is the last token.
+// Keeps the score of the text whose last token a row of a window is.
 static zero_status keep_score(const reader *r, int64_t window, int64_t row,
                               const zr_text_score *score, zero_error *error)
 {
