@@ -139,8 +139,9 @@ static bool check_updates(const zr_key *key, json_t *value, json_t **normal)
 {
     if (!json_is_string(value))
         return check_int(key, value, normal);
-    *normal = json_incref(value);
-    return zr_key_percent(json_string_value(value)) >= 0;
+    bool fits = zr_key_percent(json_string_value(value)) >= 0;
+    *normal = fits ? json_incref(value) : NULL;
+    return fits;
 }
 
 static bool check_number(const zr_key *key, json_t *value, json_t **normal)
