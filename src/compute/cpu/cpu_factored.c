@@ -92,8 +92,8 @@ INLINE void add_units(int64_t *to, uint64_t coarse, uint64_t fine, bool shared)
         __atomic_fetch_add(&to[0], units_of_coarse(coarse), __ATOMIC_RELAXED);
         __atomic_fetch_add(&to[1], units_of_fine(fine), __ATOMIC_RELAXED);
     } else {
-        to[0] += units_of_coarse(coarse);
-        to[1] += units_of_fine(fine);
+        to[0] = (int64_t)((uint64_t)to[0] + (uint64_t)units_of_coarse(coarse));
+        to[1] = (int64_t)((uint64_t)to[1] + (uint64_t)units_of_fine(fine));
     }
 }
 

@@ -9,11 +9,17 @@ static float gradient_at(const zr_factored *s, const zr_factored_values *values,
     return (float)ref_get(s->gradient, gradient, i) * values->gradient_scale;
 }
 
+// Whatever was there, the sum wraps as in every backend.
+static void add_units(int64_t *to, double units)
+{
+    *to = (int64_t)((uint64_t)*to + (uint64_t)(int64_t)units);
+}
+
 static void add_square(const zr_factored_values *values, double square, int64_t sum[2])
 {
     double whole = rint(square / values->coarse), rest = square - whole * values->coarse;
-    sum[0] += (int64_t)whole;
-    sum[1] += (int64_t)rint(rest / values->fine);
+    add_units(&sum[0], whole);
+    add_units(&sum[1], rint(rest / values->fine));
 }
 
 void zr_ref_factor_sums(zr_queue *queue, const zr_factored *s, const zr_factored_values *values,
