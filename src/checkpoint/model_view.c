@@ -200,9 +200,8 @@ static void list_flat_param(zr_model_view *view, const zr_flat_param *flat_param
 {
     for (int t = 0; t < flat_param->tensor_count; t++) {
         const zr_plan_tensor *tensor = &flat_param->tensors[t];
-        if (!view->by_number[tensor->number] &&
-            view_has_state(view,
-                           tensor->orthogonal)) // otherwise another tile of it is listed already
+        // Once for all tiles of a tensor.
+        if (!view->by_number[tensor->number] && view_has_state(view, tensor->orthogonal))
             list_tensor(view, tensor->number, flat_param->kind, tensor->desc);
     }
 }

@@ -35,6 +35,18 @@ static void write_prefix(const zero_engine *engine, bool adapter, char out[PREFI
 typedef zero_status (*view_use)(zero_engine *engine, const char *path, const zr_weight_view *view,
                                 const zero_load_options *options, zero_error *error);
 
+// Agrees on the status of a view's creation, uses it, and frees it.
+static zero_status use_view(zero_engine *engine, const char *path, zr_model_view *view,
+                            zero_status status, view_use use, const zero_load_options *options,
+                            zero_error *error)
+{
+    status = zr_comm_agree(zr_engine_comm(engine), status, error);
+    if (status == ZERO_OK)
+        status = use(engine, path, &view->view, options, error);
+    zr_model_view_free(view);
+    return status;
+}
+
 static zero_status with_weights_view(zero_engine *engine, const char *path, zr_view_tensors which,
                                      zr_view_purpose purpose, view_use use,
                                      const zero_load_options *options, zero_error *error)
@@ -42,11 +54,7 @@ static zero_status with_weights_view(zero_engine *engine, const char *path, zr_v
     zr_model_view weights;
     zero_status status =
         zr_model_view_create(engine, ZR_VECTOR_MASTER, which, purpose, &weights, error);
-    status = zr_comm_agree(zr_engine_comm(engine), status, error);
-    if (status == ZERO_OK)
-        status = use(engine, path, &weights.view, options, error);
-    zr_model_view_free(&weights);
-    return status;
+    return use_view(engine, path, &weights, status, use, options, error);
 }
 
 static zero_status save_model_weights(zero_engine *engine, const char *path,
@@ -164,11 +172,7 @@ zero_status zero_save_average(zero_engine *engine, const char *path, zero_error 
     zr_model_view average;
     zero_status status =
         zr_model_view_of_average(engine, zr_view_of_checkpoint(engine), &average, error);
-    status = zr_comm_agree(zr_engine_comm(engine), status, error);
-    if (status == ZERO_OK)
-        status = save_model_weights(engine, path, &average.view, NULL, error);
-    zr_model_view_free(&average);
-    return status;
+    return use_view(engine, path, &average, status, save_model_weights, NULL, error);
 }
 
 zero_status zero_load_weights(zero_engine *engine, const char *directory, zero_error *error)

@@ -232,49 +232,31 @@ static void move_piece(const piece *of, bool into_matrix, uint16_t *matrix, uint
 
 static int64_t message_bytes(const piece *of) { return of->elements * (int64_t)sizeof(uint16_t); }
 
-// The owner takes what the others give; they take what it has made.
-static zero_status gather_matrix(zr_muon *muon, int matrix, zero_error *error)
+// Moves one side of all pieces of a matrix: what the ranks give to the owner, or what they need of
+// its answer.
+static zero_status exchange_matrix(zr_muon *muon, int matrix, int side, zero_error *error)
 {
     zero_comm *world = muon->engine->grid.world;
     const room room = room_of(muon->engine);
     int owner = muon->engine->plan->matrices[matrix].owner;
     for (int r = 0; r < muon->ranks; r++) {
-        const piece *of = &member_of(muon, matrix, r)->side[GIVES];
-        if (!of->elements || (muon->own != r && muon->own != owner))
+        const piece *of = &member_of(muon, matrix, r)->side[side];
+        int giver = side == GIVES ? r : owner, taker = side == GIVES ? owner : r;
+        if (!of->elements || (muon->own != giver && muon->own != taker))
             continue;
-        if (muon->own == r)
-            move_own(muon, matrix, GIVES, room.message);
-        else
-            ZERO_TRY(
-                zr_comm_recv(world, room.message, message_bytes(of), job_rank_of(muon, r), error));
-        if (muon->own == owner)
-            move_piece(of, true, room.matrix, room.message);
-        else
-            ZERO_TRY(zr_comm_send(world, room.message, message_bytes(of), job_rank_of(muon, owner),
-                                  error));
-    }
-    return ZERO_OK;
-}
-
-static zero_status scatter_matrix(zr_muon *muon, int matrix, zero_error *error)
-{
-    zero_comm *world = muon->engine->grid.world;
-    const room room = room_of(muon->engine);
-    int owner = muon->engine->plan->matrices[matrix].owner;
-    for (int r = 0; r < muon->ranks; r++) {
-        const piece *of = &member_of(muon, matrix, r)->side[NEEDS];
-        if (!of->elements || (muon->own != r && muon->own != owner))
-            continue;
-        if (muon->own == owner)
+        if (muon->own == giver && side == GIVES)
+            move_own(muon, matrix, side, room.message);
+        else if (muon->own == giver)
             move_piece(of, false, room.matrix, room.message);
-        else
-            ZERO_TRY(zr_comm_recv(world, room.message, message_bytes(of), job_rank_of(muon, owner),
-                                  error));
-        if (muon->own == r)
-            move_own(muon, matrix, NEEDS, room.message);
-        else
-            ZERO_TRY(
-                zr_comm_send(world, room.message, message_bytes(of), job_rank_of(muon, r), error));
+        if (giver != taker)
+            ZERO_TRY(muon->own == giver ? zr_comm_send(world, room.message, message_bytes(of),
+                                                       job_rank_of(muon, taker), error)
+                                        : zr_comm_recv(world, room.message, message_bytes(of),
+                                                       job_rank_of(muon, giver), error));
+        if (muon->own == taker && side == GIVES)
+            move_piece(of, true, room.matrix, room.message);
+        else if (muon->own == taker)
+            move_own(muon, matrix, side, room.message);
     }
     return ZERO_OK;
 }
@@ -296,14 +278,14 @@ static zero_status make_orthogonal(zero_engine *engine, zero_error *error)
         for (end = first;
              end < plan->matrix_count && plan->matrices[end].round == plan->matrices[first].round;
              end++) {
-            ZERO_TRY(gather_matrix(muon, end, error));
+            ZERO_TRY(exchange_matrix(muon, end, GIVES, error));
             if (plan->matrices[end].owner == muon->own)
                 own = &plan->matrices[end];
         }
         if (own)
             compute_matrix(engine, own);
         for (int i = first; i < end; i++)
-            ZERO_TRY(scatter_matrix(muon, i, error));
+            ZERO_TRY(exchange_matrix(muon, i, NEEDS, error));
         zr_comm_progress(engine->grid.world, engine->progress.step);
     }
     return ZERO_OK;

@@ -158,8 +158,9 @@ zero_status zr_update_groups(zero_engine *engine, zero_error *error)
     engine->update.states_written = true;
     if (settings->delayed) // its second walk makes parameters, at another time
         count = 1;
-    memset(engine->update.squares, 0,
-           2 * (size_t)engine->plan->tensor_count * sizeof *engine->update.squares);
+    if (settings->per_tensor_norms || settings->factored)
+        memset(engine->update.squares, 0,
+               2 * (size_t)engine->plan->tensor_count * sizeof *engine->update.squares);
     if (settings->factored)
         zr_factored_begin(engine);
     for (int w = 0; w < count; w++) {

@@ -289,8 +289,9 @@ static void update_at_once(zr_virtual_rank *rank)
 {
     const zr_settings *settings = &rank->plan->settings;
     zr_walk_vectors walks[ZR_MOST_WALKS];
-    int count = settings->delayed ? 1 : zr_plan_walks(rank->plan, walks);
-    zr_plan_walks(rank->plan, walks);
+    int count = zr_plan_walks(rank->plan, walks);
+    if (settings->delayed) // its second walk makes parameters, at another time
+        count = 1;
     for (int w = 0; w < count; w++) {
         walk_at_once(rank, w, &walks[w]);
         if (w + 1 < count)
