@@ -170,14 +170,16 @@ const cli_command cli_commands[CLI_COMMANDS] = {
              "predictions. docs/scale.md says what is modelled, and what is not."},
     [CLI_BENCH] =
         {.name = "bench",
-         .usage = "comm|gemm|optimizer|step|checkpoint|memory|io [OPTION...]",
-         .choices = "comm|gemm|optimizer|step|checkpoint|memory|io",
+         .usage = "comm|gemm|optimizer|blocks|step|checkpoint|memory|io [OPTION...]",
+         .choices = "comm|gemm|optimizer|blocks|step|checkpoint|memory|io",
          .run = cli_bench,
-         .purpose = "measure communication, matrix products, the optimizer, a training step, "
-                    "checkpoints, memory and disks on this machine",
+         .purpose = "measure communication, matrix products, the optimizer, numbers in blocks, a "
+                    "training step, checkpoints, memory and disks on this machine",
          .detail =
              "optimizer times norm, clip, AdamW and the 16-bit copy over a rank's shard, and "
-             "Muon's iteration on three matrices, in both of its methods. step takes a model "
+             "Muon's iteration on three matrices, in both of its methods. blocks encodes and "
+             "decodes what quantised exchanges send, codes of 8 and 4 bits, and compares that "
+             "with a loop that moves as many bytes. step takes a model "
              "(--new, 4 samples of its context unless told otherwise) through steps of training "
              "and prints the step's time, the time of its matrix products alone, their "
              "ratio (efficiency), the step against its floor (products at their best, everything "

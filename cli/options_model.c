@@ -81,8 +81,8 @@ const cli_option cli_options_model[] = {
     OPTION(COUNT, PARAMS, "--params", "X", PLAN | BENCH, RANGE(1, 1e15),
         .help = "only a number of parameters (7.5e9, 124M): the paper's formulas",
         .differs = {FOR(BENCH,
-                        .help = "for optimizer: the number of parameters of a rank (7.5e9, "
-                                "124M)")}),
+                        .help = "for optimizer and blocks: the number of parameters of a rank "
+                                "(7.5e9, 124M)")}),
     FLAG(IGNORE_UNUSED, "--ignore-unused", TRAIN | EVAL | GENERATE | TUNE,
         .help = "leave out tensors of --model that the model of its config.json has no place for, "
                 "with a warning; without it they are refused"),

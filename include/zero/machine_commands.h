@@ -13,10 +13,10 @@ extern "C" {
 
 // ---- zero_bench: measures what this machine reaches.
 typedef struct zero_bench_options {
-    const char *what; // "comm", "gemm", "optimizer", "step", "memory", "io"
+    const char *what; // "comm", "gemm", "optimizer", "blocks", "step", "checkpoint", "memory", "io"
     int threads;
     double seconds;           // time to spend on each figure, approximately
-    double parameters;        // optimizer: parameters of one rank; 0: 100 million
+    double parameters;        // optimizer, blocks: of one rank; 0: 100 and 34 million
     const char *new_spec;     // step: the model, "gpt2:layers=4,..."; NULL: "gpt2"
     int64_t micro_batch, seq; // step: 0: 4, and the model's context
     int64_t accumulation;     // step: 0: 1

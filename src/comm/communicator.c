@@ -28,7 +28,8 @@ static bool can_sum(zero_dtype dtype)
 static zero_status check_operand(const zr_handle *handle, zero_error *error)
 {
     const zr_window *window = handle->window;
-    int64_t size = (int64_t)zero_dtype_bytes(handle->dtype);
+    int64_t unit = handle->bits ? ZR_BLOCK : 1, size = zr_operand_bytes(handle, unit),
+            align = handle->bits ? (int64_t)sizeof(float) : size;
     bool sums = handle->op != ZERO_COMM_all_gather || handle->dtype != ZERO_U8;
     if (sums && !can_sum(handle->dtype))
         return refuse_collective(window, handle->op, handle->slot,
@@ -36,8 +37,9 @@ static zero_status check_operand(const zr_handle *handle, zero_error *error)
                                  error);
     if (handle->slot < 0 || handle->slot >= window->slots)
         return refuse_collective(window, handle->op, handle->slot, "there is no such slot", error);
-    if (handle->offset < 0 || handle->offset % size || handle->shard_elems < 0 ||
-        handle->shard_elems > (window->bytes - handle->offset) / size / window->comm->size)
+    if (handle->offset < 0 || handle->offset % align || handle->shard_elems < 0 ||
+        handle->shard_elems % unit ||
+        handle->shard_elems / unit > (window->bytes - handle->offset) / size / window->comm->size)
         return refuse_collective(window, handle->op, handle->slot,
                                  "its operand does not lie inside", error);
     if (handle->op == ZERO_COMM_reduce_scatter && window->kind != ZR_WINDOW_SYMMETRIC)
@@ -133,6 +135,24 @@ zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t 
             refuse_collective(window, op, slot, "the own shard of a machine window lies outside it",
                               error),
             error);
+    return zr_comm_abort_on_failure(comm, start_collective(out, error), error);
+}
+
+zero_status zr_comm_start_blocks(zr_window *window, int slot, int64_t offset, int64_t shard_elems,
+                                 int bits, const zr_sum_target *to, zr_handle *out,
+                                 zero_error *error)
+{
+    zero_comm *comm = window->comm;
+    error = ZR_OR_OWN_ERROR(error);
+    *out = (zr_handle){.window = window,
+                       .op = ZERO_COMM_reduce_scatter,
+                       .slot = slot,
+                       .offset = offset,
+                       .shard_elems = shard_elems,
+                       .dtype = ZERO_F32, // in which they are summed
+                       .bits = bits,
+                       .to = *to};
+    ZERO_TRY(zr_comm_abort_on_failure(comm, check_operand(out, error), error));
     return zr_comm_abort_on_failure(comm, start_collective(out, error), error);
 }
 

@@ -15,7 +15,8 @@ static uint64_t hash_operation(const zr_handle *handle)
 {
     uint64_t hash = (uint64_t)handle->op * 0x9e3779b97f4a7c15ull ^
                     (uint64_t)handle->offset * 0xff51afd7ed558ccdull ^
-                    (uint64_t)handle->shard_elems * 0xc4ceb9fe1a85ec53ull ^ (uint64_t)handle->dtype;
+                    (uint64_t)handle->shard_elems * 0xc4ceb9fe1a85ec53ull ^
+                    (uint64_t)handle->dtype ^ (uint64_t)handle->bits << 8;
     hash *= 0xff51afd7ed558ccdull;
     return hash >> (64 - CHECK_BITS);
 }
@@ -77,7 +78,7 @@ zero_status zr_local_reduce_scatter_wait(zr_handle *handle, const zr_sum_target 
         ZERO_TRY(await_sealed(handle, r, "reduce_scatter", error));
         source[r] = zr_local_region(handle->window, r) + handle->offset + comm->rank * shard_bytes;
     }
-    zr_tree_sum(to, handle->dtype, source, comm->size, handle->shard_elems, comm->threads);
+    zr_handle_sum(handle, to, source, comm->size, handle->shard_elems, comm->threads);
     mark_drained(handle);
     return ZERO_OK;
 }

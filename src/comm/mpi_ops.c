@@ -55,14 +55,15 @@ static void sum_part(zr_handle *handle, int half, const zr_sum_target *to, int64
 {
     const zero_comm *comm = handle->window->comm;
     const void *source[ZERO_MAX_RANKS];
-    int64_t element = (int64_t)zero_dtype_bytes(handle->dtype);
+    int64_t elems = handle->bits ? ZR_BLOCK : 1,
+            element = zr_operand_bytes(handle, elems); // of that many elements
     zr_sum_target part = *to;
-    part.data = (char *)to->data + first / element * (int64_t)zero_dtype_bytes(to->dtype);
+    part.data = (char *)to->data + first / element * elems * (int64_t)zero_dtype_bytes(to->dtype);
     for (int r = 0; r < comm->size; r++)
         source[r] = staging_of(comm, half, r);
     source[comm->rank] =
         handle->window->mine + handle->offset + comm->rank * zr_handle_shard_bytes(handle) + first;
-    zr_tree_sum(&part, handle->dtype, source, comm->size, bytes / element, comm->threads);
+    zr_handle_sum(handle, &part, source, comm->size, bytes / element * elems, comm->threads);
 }
 
 // One half of the staging fills while the other one is summed.
@@ -72,6 +73,8 @@ zero_status zr_mpi_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *t
     zero_comm *comm = handle->window->comm;
     zr_mpi *mpi = comm->impl;
     int64_t step = zr_staging_part(comm->size), n = zr_handle_shard_bytes(handle);
+    if (handle->bits) // whole blocks
+        step = step / zr_operand_bytes(handle, ZR_BLOCK) * zr_operand_bytes(handle, ZR_BLOCK);
     if (n > 0)
         ZERO_TRY(post_part(handle, 0, 0, ZR_MIN(step, n), error));
     for (int64_t first = 0, half = 0; first < n; first += step, half ^= 1) {

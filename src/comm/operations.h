@@ -3,6 +3,7 @@
 #ifndef ZR_COMM_OPERATIONS_H
 #define ZR_COMM_OPERATIONS_H
 
+#include "base/blocks.h"
 #include "base/recorder.h"
 #include "base/traffic.h"
 #include "comm/comm_ops.h"
@@ -58,9 +59,16 @@ static inline void zr_comm_count(zero_comm *comm, zero_comm_op op, int slot, int
     comm->traffic.network[op] += network;
 }
 
+// Returns the bytes of elements of an operand, whole blocks of them where there are blocks.
+static inline int64_t zr_operand_bytes(const zr_handle *handle, int64_t elems)
+{
+    return handle->bits ? zr_block_bytes(handle->bits, elems)
+                        : elems * (int64_t)zero_dtype_bytes(handle->dtype);
+}
+
 static inline int64_t zr_handle_shard_bytes(const zr_handle *handle)
 {
-    return handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
+    return zr_operand_bytes(handle, handle->shard_elems);
 }
 
 // Returns whether the ranks of a machine map one region. If they cannot, each rank has a region of
@@ -68,6 +76,16 @@ static inline int64_t zr_handle_shard_bytes(const zr_handle *handle)
 static inline bool zr_window_is_shared_by_machine(const zr_window *window)
 {
     return window->kind == ZR_WINDOW_MACHINE && window->comm->machine_ranks > 1;
+}
+
+// Sums the sources of a reduce-scatter, or `count` elements of each.
+static inline void zr_handle_sum(const zr_handle *handle, const zr_sum_target *to,
+                                 const void *const *source, int ranks, int64_t count, int threads)
+{
+    if (handle->bits)
+        zr_tree_sum_blocks(to, handle->bits, source, ranks, count, threads);
+    else
+        zr_tree_sum(to, handle->dtype, source, ranks, count, threads);
 }
 
 // Carries out what was started, on either thread.

@@ -72,8 +72,7 @@ static zero_status reduce_scatter_wait(zr_handle *handle, const zr_sum_target *t
 {
     const void *source = handle->window->mine + handle->offset;
     if (to->data != source || to->adds)
-        zr_tree_sum(to, handle->dtype, &source, 1, handle->shard_elems,
-                    handle->window->comm->threads);
+        zr_handle_sum(handle, to, &source, 1, handle->shard_elems, handle->window->comm->threads);
     return ZERO_OK;
 }
 

@@ -10,8 +10,10 @@
 // neighbours, so neither threads nor vectors change a bit. Every sum goes to a buffer of its own
 // before the target is written, because the target may be one of the sources.
 #include "comm/treesum.h"
+#include "base/blocks.h"
 #include "base/dtype.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define BLOCK 1024 // elements
@@ -20,6 +22,7 @@
 
 typedef struct sum_sources {
     zero_dtype dtype;
+    int bits;                // of codes; 0: elements of dtype
     const void *const *data; // (ranks)
 } sum_sources;
 
@@ -47,22 +50,26 @@ static int largest_power_below(int n)
 static void sum_block(float *restrict out, const sum_sources *src, int lo, int n, int64_t first,
                       int64_t count)
 {
+    if (n == 1 && src->bits) {
+        zr_block_widen(src->bits, src->data[lo], first, count, out);
+        return;
+    }
     if (n == 1) {
         zr_widen(src->dtype, (const char *)src->data[lo] + bytes_of_elements(src->dtype, first),
                  count, out);
         return;
     }
-    if (n == 2) {
+    if (n == 2 && !src->bits) {
         zr_tree_leaf_sum(ZR_LEAF_PAIR, src->dtype, out, src->data + lo, first, count);
         return;
     }
-    if (n == 4) {
+    if (n == 4 && !src->bits) {
         zr_tree_leaf_sum(ZR_LEAF_FOUR, src->dtype, out, src->data + lo, first, count);
         return;
     }
     int k = largest_power_below(n);
     sum_block(out, src, lo, k, first, count);
-    if (n == k + 1) {
+    if (n == k + 1 && !src->bits) {
         zr_tree_leaf_sum(ZR_LEAF_ADD, src->dtype, out, src->data + lo + k, first, count);
         return;
     }
@@ -125,16 +132,28 @@ static int choose_store(const zr_sum_target *to, const void *const *src, int ran
     return to->adds ? STORE_ADDING : large ? STORE_STREAMING : STORE;
 }
 
-void zr_tree_sum(const zr_sum_target *to, zero_dtype dtype, const void *const *src, int ranks,
-                 int64_t count, int threads)
+static void sum_all(const zr_sum_target *to, const sum_sources *sources, int ranks, int64_t count,
+                    int threads)
 {
-    const sum_sources sources = {.dtype = dtype, .data = src};
     int64_t blocks = (count + BLOCK - 1) / BLOCK;
-    int how = choose_store(to, src, ranks, count);
+    int how = choose_store(to, sources->data, ranks, count);
 #ifdef _OPENMP
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(ZR_MAX(threads, 1)) if (count >= PARALLEL_FROM)
 #endif
     for (int64_t b = 0; b < blocks; b++)
-        sum_and_store(to, &sources, ranks, b * BLOCK, ZR_MIN(BLOCK, count - b * BLOCK), how);
+        sum_and_store(to, sources, ranks, b * BLOCK, ZR_MIN(BLOCK, count - b * BLOCK), how);
+}
+
+void zr_tree_sum(const zr_sum_target *to, zero_dtype dtype, const void *const *src, int ranks,
+                 int64_t count, int threads)
+{
+    sum_all(to, &(sum_sources){.dtype = dtype, .data = src}, ranks, count, threads);
+}
+
+void zr_tree_sum_blocks(const zr_sum_target *to, int bits, const void *const *src, int ranks,
+                        int64_t count, int threads)
+{
+    assert(count % ZR_BLOCK == 0);
+    sum_all(to, &(sum_sources){.bits = bits, .data = src}, ranks, count, threads);
 }

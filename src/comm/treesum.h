@@ -22,6 +22,11 @@ typedef struct zr_sum_target {
 void zr_tree_sum(const zr_sum_target *to, zero_dtype dtype, const void *const *src, int ranks,
                  int64_t count, int threads);
 
+// The same of sources in blocks of codes of `bits` bits (base/blocks.h); count: a multiple of
+// ZR_BLOCK.
+void zr_tree_sum_blocks(const zr_sum_target *to, int bits, const void *const *src, int ranks,
+                        int64_t count, int threads);
+
 // A leaf of the tree: sources that are added while memory is read once.
 typedef enum zr_tree_leaf {
     ZR_LEAF_ADD,  // out += src[0]

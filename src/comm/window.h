@@ -49,6 +49,7 @@ typedef struct zr_handle { // an operation that was started
     int slot;
     int64_t offset, shard_elems; // bytes, elements
     zero_dtype dtype;
+    int bits;         // of codes in blocks (base/blocks.h) in place of elements of dtype; 0: none
     zr_sum_target to; // of a reduce-scatter
     const void *own;  // the own shard of an all-gather; NULL: in place
     uint64_t sequence;
@@ -68,6 +69,11 @@ void zr_window_destroy(zr_window *window); // not collective; zeroed windows are
 zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t offset,
                           int64_t shard_elems, zero_dtype dtype, const zr_sum_target *to,
                           zr_handle *out, zero_error *error);
+// Starts a reduce-scatter of contributions in blocks of codes of `bits` bits (8 or 4), which are
+// widened and summed in fp32. shard_elems: a multiple of ZR_BLOCK.
+zero_status zr_comm_start_blocks(zr_window *window, int slot, int64_t offset, int64_t shard_elems,
+                                 int bits, const zr_sum_target *to, zr_handle *out,
+                                 zero_error *error);
 // Starts an all-gather whose own shard lies at `own`, outside of the window, and stays there until
 // the wait. It may also lie at its place in the window: of a machine window, once no rank of the
 // machine reads there any more.

@@ -55,6 +55,7 @@ static const benchmark benchmarks[] = {
     {.name = "comm", .run = zr_bench_comm},
     {.name = "gemm", .run = zr_bench_gemm},
     {.name = "optimizer", .run = zr_bench_optimizer},
+    {.name = "blocks", .run = zr_bench_blocks},
     {.name = "step", .run = zr_bench_step},
     {.name = "checkpoint", .run = zr_bench_checkpoint},
     {.name = "memory", .of_machine = true, .run = zr_bench_memory},
@@ -69,8 +70,8 @@ static zero_status find_benchmark(const char *what, const benchmark **out, zero_
             return ZERO_OK;
     }
     return zr_fail(error, ZERO_ERR_USAGE,
-                   "zero_bench: options.what is \"%s\"; comm, gemm, optimizer, step, checkpoint, "
-                   "memory and io exist",
+                   "zero_bench: options.what is \"%s\"; comm, gemm, optimizer, blocks, step, "
+                   "checkpoint, memory and io exist",
                    what);
 }
 

@@ -30,6 +30,7 @@ typedef zero_status zr_bench_run(const zr_bench *bench, const zero_bench_options
 zr_bench_run zr_bench_comm;
 zr_bench_run zr_bench_gemm;      // all ranks measure at once; the figures are those of one
 zr_bench_run zr_bench_optimizer; // over options.parameters; 0: 100 million
+zr_bench_run zr_bench_blocks;    // of options.parameters numbers; 0: 34 million
 zr_bench_run zr_bench_step;
 zr_bench_run zr_bench_checkpoint;
 zr_bench_run zr_bench_memory;

@@ -2,7 +2,7 @@
 //
 //   zr_run(queue, zr_op_norm_forward(&norm, x, NULL, NULL, gamma, beta, y, mean, rstd));
 //
-// The eight op headers declare the kinds of a family, one macro each:
+// The nine op headers declare the kinds of a family, one macro each:
 //
 //   #define ZR_OPERANDS_norm_forward(AT)
 //       AT(x, const void *, ZR_READ, s->stream, s->rows * s->width) ...
@@ -19,6 +19,7 @@
 
 #include "base/recorder.h"
 #include "compute/attention_ops.h"
+#include "compute/block_ops.h"
 #include "compute/element_ops.h"
 #include "compute/factored_ops.h"
 #include "compute/graph_ops.h"
@@ -37,7 +38,8 @@
     ZR_GRAPH_OPS(OP)                                                                               \
     ZR_MAGNITUDE_OPS(OP)                                                                           \
     ZR_OPTIMIZER_OPS(OP)                                                                           \
-    ZR_FACTORED_OPS(OP)
+    ZR_FACTORED_OPS(OP)                                                                            \
+    ZR_BLOCK_OPS(OP)
 
 #define ZR_OP_KIND(kind, ...) ZR_OP_##kind,
 typedef enum zr_op_kind { ZR_OPS(ZR_OP_KIND) ZR_OP_KINDS } zr_op_kind;
@@ -75,6 +77,7 @@ typedef struct zr_op {
         zr_update update;
         zr_squares squares;
         zr_factored factored;
+        zr_blocks blocks;
     } shape;
     union {
         ZR_OPS(ZR_OP_OPERANDS)

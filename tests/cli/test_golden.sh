@@ -187,6 +187,7 @@ bench()
     answer '%' "zero bench comm, without an mpirun" env PATH="$WORK" "$ZERO" bench comm --ranks 2 --threads 1 --seconds 0.001
     measures bench gemm --threads 1 --seconds 0.001
     measures bench optimizer --params 100000 --threads 1 --seconds 0.001
+    measures bench blocks --params 65536 --threads 1 --seconds 0.001
     measures bench step --new $TINY --threads 1 --seconds 0.001
     measures bench checkpoint --threads 1 --new gpt2:layers=1,heads=1,width=16,context=16
     measures bench memory --threads 1 --seconds 0.001

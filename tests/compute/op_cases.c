@@ -306,8 +306,14 @@ static zr_op zero(operands *o) { return zr_op_zero(&(zr_bytes){ELEMS}, o->b); }
     {                                                                                              \
 #function, operands, function, ZR_ACTIVITY_##activity, __VA_ARGS__                         \
     }
-// PAIRS: twice the scores up to the diagonal, a head.
-enum { WORD = 4, HALF = 2, PAIRS = ROWS * (ROWS + 1) };
+// PAIRS: twice the scores up to the diagonal, a head. BYTES_OF_n: codes of n bits and scales.
+enum {
+    WORD = 4,
+    HALF = 2,
+    PAIRS = ROWS * (ROWS + 1),
+    BYTES_OF_8 = BLOCK_ELEMS + 1 + 3 * WORD,
+    BYTES_OF_4 = BLOCK_ELEMS / 2 + 1 + 3 * WORD
+};
 
 #define LOSS_TEXT(logits) "ra target, ra factor, ra weight, " logits " logits, wa row_loss"
 static const char norm_backward_text[] =
@@ -326,6 +332,7 @@ static const char update_text[] =
     "ra values, rw master, rw state0, rw state1, rw scales0, rw scales1, r gradient, w parameters";
 static const char factor_sums_text[] = "ra values, r gradient, rwa rows, rwa columns";
 static const char subtract_text[] = "ra step, rw master, r direction, w parameters";
+static const char blocks_text[] = "r source, rw carry, w encoded";
 static const char embedded_text[] = "ra ids, r d, rwa d_tokens, rwa d_positions";
 
 const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS] = {
@@ -462,6 +469,18 @@ const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS] = {
                                     ELEMS * 3 * WORD, 0),
                                CASE(op_case_subtract_scaled_with_copy, optimizer, subtract_text,
                                     ELEMS *(3 * WORD + HALF), 0)},
+    [ZR_OP_blocks_encode] = {CASE(op_case_blocks_encode, element, blocks_text,
+                                  BLOCK_ELEMS *HALF + BYTES_OF_8, 0),
+                             CASE(op_case_blocks_encode_carried, element, blocks_text,
+                                  BLOCK_ELEMS *(2 * WORD + HALF) + BYTES_OF_4, 0)},
+    [ZR_OP_blocks_decode] = {CASE(op_case_blocks_decode, element, "r encoded, w out",
+                                  BLOCK_ELEMS *HALF + BYTES_OF_8, 0),
+                             CASE(op_case_blocks_decode_halves, element, "r encoded, w out",
+                                  BLOCK_ELEMS *HALF + BYTES_OF_4, 0)},
+    [ZR_OP_blocks_add] = {CASE(op_case_blocks_add, element, "r encoded, rw sums",
+                               BLOCK_ELEMS * 2 * WORD + BYTES_OF_4, 0)},
+    [ZR_OP_blocks_round] = {CASE(op_case_blocks_round, element, "r source, w out",
+                                 BLOCK_ELEMS *(WORD + HALF), 0)},
 };
 
 void check_every_kind_has_a_case(void)

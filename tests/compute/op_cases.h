@@ -13,6 +13,7 @@ enum {
     SEQ = 4,
     VOCAB = 5 * (ROWS - 1) + 1, // the last id of the first ROWS is the last token
     ELEMS = ROWS * WIDTH,
+    BLOCK_ELEMS = ELEMS + 7, // two blocks, and a third that ends within a byte of codes
     FLOATS = 8 * ELEMS,
     SCRATCH_BYTES = 1 << 20,
     MOST_VARIANTS = 4
@@ -85,6 +86,14 @@ enum { COUNTED_BYTES = 8 * (ROWS + 1) + 4 * EDGES + 6 * ELEMS }; // fp32, withou
 #define NEIGHBOURS "r starts, r neighbours, r weights, r x, "
 zr_op op_case_neighbour_sum(operands *o);
 zr_op op_case_sum_without_weights(operands *o);
+
+// op_cases_blocks.c
+zr_op op_case_blocks_encode(operands *o);
+zr_op op_case_blocks_encode_carried(operands *o);
+zr_op op_case_blocks_decode(operands *o);
+zr_op op_case_blocks_decode_halves(operands *o);
+zr_op op_case_blocks_add(operands *o);
+zr_op op_case_blocks_round(operands *o);
 
 extern const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS];
 // Returns the case that follows; NULL: returns the first. Returns NULL after the last.

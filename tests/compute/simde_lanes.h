@@ -13,6 +13,9 @@
 #undef _mm512_shuffle_f32x4 // compilers have these two as macros
 #undef _mm512_cvtps_ph
 typedef uint16_t sixteen_halves __attribute__((vector_size(32)));
+typedef uint8_t sixteen_bytes __attribute__((vector_size(16)));
+typedef int8_t sixteen_signed __attribute__((vector_size(16)));
+typedef int32_t sixteen_integers __attribute__((vector_size(64)));
 typedef uint32_t sixteen_words __attribute__((vector_size(64)));
 #define QUARTER(i) 4 * (i), 4 * (i) + 1, 4 * (i) + 2, 4 * (i) + 3
 #define _mm512_shuffle_f32x4(a, b, i)                                                              \
@@ -25,6 +28,15 @@ typedef uint32_t sixteen_words __attribute__((vector_size(64)));
 #define _mm512_cvtepi32_epi16(w)                                                                   \
     ((__m256i) __builtin_convertvector((sixteen_words)(w), sixteen_halves))
 #define _mm512_cvtps_pd(v) __builtin_convertvector(v, __m512d)
+#define _mm512_cvtpd_ps(v) __builtin_convertvector(v, __m256)
+#define _mm512_cvtepi8_epi32(b)                                                                    \
+    ((__m512i) __builtin_convertvector((sixteen_signed)(b), sixteen_integers))
+#define _mm512_cvtepi32_epi8(w)                                                                    \
+    ((__m128i) __builtin_convertvector((sixteen_words)(w), sixteen_bytes))
+#define _mm512_cvtps_epi32(v)                                                                      \
+    ((__m512i)__builtin_shufflevector((__v8si)_mm256_cvtps_epi32(LOWER_HALF(v)),                   \
+                                      (__v8si)_mm256_cvtps_epi32(UPPER_HALF(v)), QUARTER(0),       \
+                                      QUARTER(1), QUARTER(2), QUARTER(3)))
 #define _mm512_cvtph_ps(h)                                                                         \
     __builtin_shufflevector(_mm256_cvtph_ps(_mm256_castsi256_si128(h)),                            \
                             _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1)), 0, 1, 2, 3, 4, 5, 6,  \

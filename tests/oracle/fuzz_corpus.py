@@ -53,6 +53,15 @@ for protocol, characters in ((2, "\n ab"), (4, "xé€😀"), (5, ["ab", "c"])):
         put("pickle", "protocol_4.pkl", pickle.dumps({"vocab_size": len(itos), "itos": itos, "stoi": {text: id for id, text in itos.items()}}, protocol))
 save("parameter", {"p": torch.nn.Parameter(weights), "dtype": torch.float32, "device": torch.device("cpu"), "set": {1, 2}})
 
+ramp = np.linspace(-1, 1, 300, dtype=np.float32)
+edges = np.array([0, -0.0, 2.0**-149, 2.0**-127, 2.0**-126, 7 * 2.0**-126, 127 * 2.0**-126, np.finfo(np.float32).max, 1, -1], np.float32)
+put("blocks", "bytes_fp32", b"\x00" + ramp.tobytes())
+put("blocks", "halves_bf16", b"\x03" + (ramp.view(np.uint32) >> 16).astype(np.uint16).tobytes())
+put("blocks", "bytes_fp16_carried", b"\x0c" + ramp.astype(np.float16).tobytes())
+put("blocks", "edges", b"\x01" + edges.tobytes())
+put("blocks", "subnormal", b"\x08" + (edges[2:6].tobytes()))
+put("blocks", "not_finite", b"\x00" + np.where(np.arange(300) == 260, np.inf, ramp).astype(np.float32).tobytes())
+
 put("safetensors", "types.safetensors", safetensors.torch.save({"a": weights, "b": weights.half(), "c": weights.bfloat16(), "i": torch.tensor([1, 2]), "s": torch.tensor(2.0)},
                                                              {"format": "pt"}))
 put("safetensors", "empty.safetensors", safetensors.torch.save({}))

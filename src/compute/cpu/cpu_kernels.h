@@ -30,6 +30,7 @@ ZR_FACTORED_OPS(ZR_CPU_KERNEL)
 // cpu_states.c: an update with states of ZERO_U8.
 void ZR_CPU_TABLE(zr_cpu_update_blocks)(zr_queue *queue, const zr_update *update,
                                         const zr_update_values *values, const zr_range_states *at);
+ZR_BLOCK_OPS(ZR_CPU_KERNEL)
 // Return the bytes of scratch of kernels that have some.
 size_t ZR_CPU_TABLE(zr_cpu_norm_scratch)(const zr_norm *norm);
 size_t ZR_CPU_TABLE(zr_cpu_column_sum_scratch)(const zr_matrix *matrix);

@@ -7,19 +7,6 @@
 
 #define HALF (LANES / 2)
 
-typedef float vf_half __attribute__((vector_size(2 * LANES), aligned(4), may_alias));
-
-INLINE vd vd_from(vf_half v)
-{
-#if LANES == 16
-    return _mm512_cvtps_pd(v);
-#elif LANES == 8
-    return _mm256_cvtps_pd(v);
-#else
-    return __builtin_convertvector(v, vd);
-#endif
-}
-
 typedef uint16_t two_halves __attribute__((vector_size(4), aligned(2), may_alias));
 typedef uint32_t two_words __attribute__((vector_size(8)));
 

@@ -51,6 +51,19 @@ INLINE void vf_put(float *p, int64_t left, vf v)
         memcpy(p, &v, sizeof(float) * (size_t)left);
 }
 
+typedef float vf_half __attribute__((vector_size(2 * LANES), aligned(4), may_alias));
+
+INLINE vd vd_from(vf_half v)
+{
+#if LANES == 16
+    return _mm512_cvtps_pd(v);
+#elif LANES == 8
+    return _mm256_cvtps_pd(v);
+#else
+    return __builtin_convertvector(v, vd);
+#endif
+}
+
 INLINE vf vf_select(vi mask, vf yes, vf no) // mask has lanes of -1 or 0
 {
 #if LANES == 8
