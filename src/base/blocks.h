@@ -8,7 +8,6 @@
 #define ZR_BASE_BLOCKS_H
 
 #include <stdint.h>
-#include <string.h>
 
 enum { ZR_BLOCK = 256, ZR_BLOCK_SCALE_BYTES = sizeof(float) };
 
@@ -25,26 +24,6 @@ static inline int64_t zr_block_bytes(int bits, int64_t n) // of n encoded elemen
     int64_t rest = n % ZR_BLOCK;
     return n / ZR_BLOCK * zr_block_stride(bits) +
            (rest ? ZR_BLOCK_SCALE_BYTES + (zr_block_code_bytes(bits, rest) + 3) / 4 * 4 : 0);
-}
-
-// out(count) = elements from `first` on. Both are multiples of ZR_BLOCK.
-static inline void zr_block_widen(int bits, const void *encoded, int64_t first, int64_t count,
-                                  float *out)
-{
-    const char *block = (const char *)encoded + first / ZR_BLOCK * zr_block_stride(bits);
-    for (; count > 0; count -= ZR_BLOCK, block += zr_block_stride(bits), out += ZR_BLOCK) {
-        const int8_t *codes = (const int8_t *)block + ZR_BLOCK_SCALE_BYTES;
-        float scale;
-        memcpy(&scale, block, sizeof scale);
-        if (bits == 8)
-            for (int i = 0; i < ZR_BLOCK; i++)
-                out[i] = (float)codes[i] * scale;
-        else
-            for (int i = 0; i < ZR_BLOCK / 2; i++) {
-                out[2 * i] = (float)((int8_t)((uint8_t)codes[i] << 4) >> 4) * scale;
-                out[2 * i + 1] = (float)(codes[i] >> 4) * scale;
-            }
-    }
 }
 
 #endif

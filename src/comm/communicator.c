@@ -28,8 +28,11 @@ static bool can_sum(zero_dtype dtype)
 static zero_status check_operand(const zr_handle *handle, zero_error *error)
 {
     const zr_window *window = handle->window;
-    int64_t unit = handle->bits ? ZR_BLOCK : 1, size = zr_operand_bytes(handle, unit),
-            align = handle->bits ? (int64_t)sizeof(float) : size;
+    bool codes = handle->bits && handle->op == ZERO_COMM_reduce_scatter; // in the window
+    int64_t unit = handle->bits ? ZR_BLOCK : 1,
+            size = codes ? zr_operand_bytes(handle, unit)
+                         : unit * (int64_t)zero_dtype_bytes(handle->dtype),
+            align = codes ? (int64_t)sizeof(float) : (int64_t)zero_dtype_bytes(handle->dtype);
     bool sums = handle->op != ZERO_COMM_all_gather || handle->dtype != ZERO_U8;
     if (sums && !can_sum(handle->dtype))
         return refuse_collective(window, handle->op, handle->slot,
@@ -42,6 +45,9 @@ static zero_status check_operand(const zr_handle *handle, zero_error *error)
         handle->shard_elems / unit > (window->bytes - handle->offset) / size / window->comm->size)
         return refuse_collective(window, handle->op, handle->slot,
                                  "its operand does not lie inside", error);
+    if (handle->bits && !codes && window->kind != ZR_WINDOW_MACHINE)
+        return refuse_collective(window, handle->op, handle->slot,
+                                 "codes are gathered into machine windows", error);
     if (handle->op == ZERO_COMM_reduce_scatter && window->kind != ZR_WINDOW_SYMMETRIC)
         return refuse_collective(window, handle->op, handle->slot, "sums are of symmetric windows",
                                  error);
@@ -157,7 +163,7 @@ zero_status zr_comm_start_blocks(zr_window *window, int slot, int64_t offset, in
 }
 
 zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, int64_t shard_elems,
-                                 zero_dtype dtype, const void *own, zr_handle *out,
+                                 zero_dtype dtype, int bits, const void *own, zr_handle *out,
                                  zero_error *error)
 {
     zero_comm *comm = window->comm;
@@ -168,9 +174,10 @@ zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, in
                        .offset = offset,
                        .shard_elems = shard_elems,
                        .dtype = dtype,
+                       .bits = bits,
                        .own = own};
     ZERO_TRY(zr_comm_abort_on_failure(comm, check_operand(out, error), error));
-    int64_t bytes = zr_handle_shard_bytes(out);
+    int64_t bytes = zr_handle_stride(out);
     char *place = window->mine + offset + comm->rank * bytes;
     if (window->kind != ZR_WINDOW_MACHINE && bytes > 0 && own != place)
         memcpy(place, own, (size_t)bytes);

@@ -150,13 +150,13 @@ static zero_status await_released(zr_window *window, int slot, uint64_t version,
 static zero_status gather_into_machine(zr_handle *handle, zero_error *error)
 {
     zr_window *window = handle->window;
-    int64_t bytes = zr_handle_shard_bytes(handle);
+    int64_t stride = zr_handle_stride(handle);
     for (int i = 1; i < window->comm->size; i++)
         ZERO_TRY(await_sealed(handle, (window->comm->rank + i) % window->comm->size, "all_gather",
                               error));
     if (handle->own)
-        zr_comm_copy(window->mine + handle->offset + window->comm->rank * bytes, handle->own, bytes,
-                     window->comm->threads);
+        zr_handle_put(handle, window->mine + handle->offset + window->comm->rank * stride,
+                      handle->own);
     ZERO_TRY(publish_version(window, handle->slot, handle->sequence, error));
     ZERO_TRY(await_all(window, handle->slot, offsetof(zr_slot_words, published), handle->sequence,
                        handle->thread, "all_gather", error));

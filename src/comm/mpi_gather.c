@@ -18,21 +18,22 @@
 typedef struct gathering {
     zero_comm *comm;
     zr_mpi *mpi;
-    char *region;         // shard r at r * shard
-    int64_t shard;        // bytes
+    char *region;         // what travels of shard r: at r * stride
+    int64_t stride;       // bytes
+    int64_t shard;        // bytes that travel
     int64_t first, bytes; // the part of every shard that is on its way
     const char *slot;
 } gathering;
 
 static zero_status receive_shard(const gathering *g, int shard_of, int from, zero_error *error)
 {
-    return zr_mpi_irecv(g->comm, &g->mpi->batch[0], g->region + shard_of * g->shard + g->first,
+    return zr_mpi_irecv(g->comm, &g->mpi->batch[0], g->region + shard_of * g->stride + g->first,
                         g->bytes, from, error);
 }
 
 static zero_status send_shard(const gathering *g, int shard_of, int to, zero_error *error)
 {
-    return zr_mpi_isend(g->comm, &g->mpi->batch[0], g->region + shard_of * g->shard + g->first,
+    return zr_mpi_isend(g->comm, &g->mpi->batch[0], g->region + shard_of * g->stride + g->first,
                         g->bytes, to, error);
 }
 
@@ -93,6 +94,20 @@ static zero_status exchange_part(const gathering *g, bool shared, zero_error *er
     return zr_mpi_await(g->comm, batch, "all_gather", g->slot, error);
 }
 
+// Widens the codes that this rank has brought to the window, each at the end of its shard's place.
+static void widen_shards(const zr_handle *handle, const gathering *g, bool shared)
+{
+    for (int r = 0; r < g->comm->size; r++) {
+        bool elsewhere =
+            shared && (zr_mpi_is_local(g->mpi, r)
+                           ? r != g->comm->rank
+                           : zr_mpi_fetcher(g->mpi, g->mpi->machines.own, r) != g->comm->rank);
+        if (!elsewhere)
+            zr_handle_put(handle, g->region + r * g->stride - (g->stride - g->shard),
+                          g->region + r * g->stride);
+    }
+}
+
 zero_status zr_mpi_all_gather_wait(zr_handle *handle, zero_error *error)
 {
     const zr_window *window = handle->window;
@@ -100,16 +115,20 @@ zero_status zr_mpi_all_gather_wait(zr_handle *handle, zero_error *error)
     bool shared = zr_window_is_shared_by_machine(window);
     gathering g = {.comm = comm,
                    .mpi = comm->impl,
-                   .region = window->mine + handle->offset,
                    .slot = zr_mpi_slot_name(handle),
+                   .stride = zr_handle_stride(handle),
                    .shard = zr_handle_shard_bytes(handle)};
+    // Codes travel at the end of the place that they are widened to.
+    g.region = window->mine + handle->offset + g.stride - g.shard;
     if (shared)
         ZERO_TRY(zr_mpi_local_barrier(comm, "all_gather", g.slot, error));
     if (handle->own)
-        memcpy(g.region + comm->rank * g.shard, handle->own, (size_t)g.shard);
+        memcpy(g.region + comm->rank * g.stride, handle->own, (size_t)g.shard);
     for (g.first = 0; g.first < g.shard; g.first += PART_BYTES) {
         g.bytes = ZR_MIN(PART_BYTES, g.shard - g.first);
         ZERO_TRY(exchange_part(&g, shared, error));
     }
+    if (handle->bits)
+        widen_shards(handle, &g, shared);
     return shared ? zr_mpi_local_barrier(comm, "all_gather", g.slot, error) : ZERO_OK;
 }

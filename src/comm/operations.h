@@ -71,11 +71,30 @@ static inline int64_t zr_handle_shard_bytes(const zr_handle *handle)
     return zr_operand_bytes(handle, handle->shard_elems);
 }
 
+// Returns the bytes from one shard to the next in the window. Those of an all-gather are widened.
+static inline int64_t zr_handle_stride(const zr_handle *handle)
+{
+    return handle->op == ZERO_COMM_all_gather
+               ? handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype)
+               : zr_handle_shard_bytes(handle);
+}
+
 // Returns whether the ranks of a machine map one region. If they cannot, each rank has a region of
 // its own for a machine window.
 static inline bool zr_window_is_shared_by_machine(const zr_window *window)
 {
     return window->kind == ZR_WINDOW_MACHINE && window->comm->machine_ranks > 1;
+}
+
+// Puts a shard, in the form in which it travels, to its place in the window. Codes may lie at the
+// end of that place.
+static inline void zr_handle_put(const zr_handle *handle, void *place, const void *shard)
+{
+    int threads = handle->window->comm->threads;
+    if (handle->bits)
+        zr_widen_blocks(handle->bits, shard, handle->shard_elems, handle->dtype, place, threads);
+    else
+        zr_comm_copy(place, shard, zr_handle_shard_bytes(handle), threads);
 }
 
 // Sums the sources of a reduce-scatter, or `count` elements of each.

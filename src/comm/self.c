@@ -79,8 +79,7 @@ static zero_status reduce_scatter_wait(zr_handle *handle, const zr_sum_target *t
 static zero_status all_gather_wait(zr_handle *handle, zero_error *error)
 {
     if (handle->own)
-        zr_comm_copy(handle->window->mine + handle->offset, handle->own,
-                     zr_handle_shard_bytes(handle), handle->window->comm->threads);
+        zr_handle_put(handle, handle->window->mine + handle->offset, handle->own);
     return ZERO_OK;
 }
 

@@ -51,7 +51,7 @@ static void sum_block(float *restrict out, const sum_sources *src, int lo, int n
                       int64_t count)
 {
     if (n == 1 && src->bits) {
-        zr_block_widen(src->bits, src->data[lo], first, count, out);
+        zr_widen_block_range(src->bits, src->data[lo], first, count, out);
         return;
     }
     if (n == 1) {

@@ -27,6 +27,13 @@ void zr_tree_sum(const zr_sum_target *to, zero_dtype dtype, const void *const *s
 void zr_tree_sum_blocks(const zr_sum_target *to, int bits, const void *const *src, int ranks,
                         int64_t count, int threads);
 
+// widen_blocks.c
+// out(count) = elements from `first` on of codes in blocks. Both are multiples of ZR_BLOCK.
+void zr_widen_block_range(int bits, const void *encoded, int64_t first, int64_t count, float *out);
+// Widens all elements of whole blocks to dtype. The codes may end where what they become ends.
+void zr_widen_blocks(int bits, const void *encoded, int64_t elems, zero_dtype dtype, void *out,
+                     int threads);
+
 // A leaf of the tree: sources that are added while memory is read once.
 typedef enum zr_tree_leaf {
     ZR_LEAF_ADD,  // out += src[0]

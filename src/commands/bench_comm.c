@@ -86,7 +86,7 @@ static zero_status all_gather_once(void *user, zero_error *error)
 {
     comm_work *w = user;
     zr_handle handle;
-    ZERO_TRY(zr_comm_start_gather(&w->of_machine, SLOT, 0, w->shard_elems, w->dtype, w->dst,
+    ZERO_TRY(zr_comm_start_gather(&w->of_machine, SLOT, 0, w->shard_elems, w->dtype, 0, w->dst,
                                   &handle, error));
     ZERO_TRY(zr_comm_wait(&handle, error));
     return zr_comm_quiesce(&w->of_machine, SLOT, error);

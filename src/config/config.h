@@ -86,6 +86,9 @@ typedef struct zr_config {
     int64_t prefetch_bucket;                        // elements gathered ahead, at most
     // Ranks of one machine, which keeps what it gathers until the step ends; 0 or 1: it does not.
     int64_t kept_by;
+    // ZeRO++: weights are gathered, gradients summed as blocks of codes, these of 4 or 8 bits.
+    bool quantised_weights, quantised_gradients;
+    int64_t gradient_bits;
     int64_t steps_per_print; // 0: the program's choice
     int64_t seed;            // seeds weights, dropout and data order
     zr_optimizer_spec optimizer;

@@ -279,6 +279,7 @@ zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts,
     ZERO_TRY(zr_config_fill_offload(config, error));
     ZERO_TRY(zr_config_fill_tensor(config, error));
     ZERO_TRY(zr_config_fill_states(config, error));
+    ZERO_TRY(zr_config_check_quantised(config, error));
     ZERO_TRY(zr_config_fill_pipeline(config, logger, error));
     ZERO_TRY(zr_config_check_exact(config, error));
     zr_config_report_idle(config, logger);

@@ -61,15 +61,18 @@ const zr_key zr_keys_zero[] = {
     KEY(BOOL, Z "stage3_gather_fp16_weights_on_model_save", NULL,
         RENAMED(Z "stage3_gather_16bit_weights_on_model_save", "the older name"),
         .help = "the older name of stage3_gather_16bit_weights_on_model_save"),
-    KEY(BOOL, Z "zero_quantized_weights", "false",
-        REFUSED("false", "quantised communication is not built yet"),
-        .help = "gather weights in 8 bits"),
+    KEY(BOOL, Z "zero_quantized_weights", "false", FIELD(quantised_weights),
+        .help = "stage 3: read and gather trained weights as blocks of 256 codes of 8 bits (qwZ of "
+                "ZeRO++), rounded from an fp32 master; between machines a quarter of fp32's bytes"),
     KEY(BOOL, Z "zero_quantized_nontrainable_weights", "false",
-        REFUSED("false", "quantised communication is not built yet"),
+        REFUSED("false", "frozen weights in blocks of codes are not built yet"),
         .help = "gather frozen weights in 8 bits"),
-    KEY(BOOL, Z "zero_quantized_gradients", "false",
-        REFUSED("false", "quantised communication is not built yet"),
-        .help = "reduce gradients in 4 bits"),
+    KEY(BOOL, Z "zero_quantized_gradients", "false", FIELD(quantised_gradients),
+        .help = "stages 1 to 3: sum gradients over ranks as blocks of 256 codes (qgZ of ZeRO++); "
+                "libzero.quantized_gradient_bits says of how many bits"),
+    KEY(INT, "libzero.quantized_gradient_bits", "4", .least = 4, .most = 8,
+        .needs = Z "zero_quantized_gradients", FIELD(gradient_bits),
+        .help = "4 or 8: bits of a code where zero_quantized_gradients is true (DeepSpeed has 4)"),
     KEY(INT, Z "zero_hpz_partition_size", "1", FIELD(kept_by),
         .help = "stage 3 on several machines: the data ranks of each machine, to keep a copy of "
                 "all weights there, so that a step gathers over the network once; 1: weights are "

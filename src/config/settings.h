@@ -96,6 +96,8 @@ zero_status zr_config_fill_precision(zr_config *config, const zero_logger *logge
                                      zero_error *error);
 // config_states.c
 zero_status zr_config_fill_states(zr_config *config, zero_error *error);
+// config_quantised.c
+zero_status zr_config_check_quantised(const zr_config *config, zero_error *error);
 // config_offload.c
 zero_status zr_config_fill_offload(zr_config *config, zero_error *error);
 // config_profilers.c

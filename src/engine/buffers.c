@@ -77,11 +77,12 @@ zr_range zr_vector_range(const zero_engine *engine, int flat_param, zr_vector ve
 {
     const zr_flat_param *p = &engine->plan->flat_params[flat_param];
     const zr_settings *settings = &engine->plan->settings;
-    int64_t size = (int64_t)zero_dtype_bytes(zr_vector_dtype(engine, flat_param, vector));
     if (vector == ZR_VECTOR_PARAMETERS) {
         int64_t copy = engine->versions.copy * engine->plan->shard_bytes[p->parameter_tier];
-        return (zr_range){copy + p->shard_first + first * size, count * size};
+        return (zr_range){copy + p->shard_first + zr_flat_param_own_bytes(p, first),
+                          zr_flat_param_own_bytes(p, count)};
     }
+    int64_t size = (int64_t)zero_dtype_bytes(zr_vector_dtype(engine, flat_param, vector));
     if (vector == ZR_VECTOR_GRADIENT)
         first +=
             engine->versions.sum_copy * zr_accumulators(settings) * between_accumulators(engine, p);

@@ -2,15 +2,13 @@
 // buffers; parameters rounded from the master.
 #include "engine/interpret.h"
 
-// Rounds the master, which an earlier walk has updated, into the parameters that units read.
+// Makes the parameters that units read from the master, which an earlier walk has updated.
 static zero_status publish_shard_slice(void *user, zero_engine *engine,
                                        const zr_shard_slice *shard_slice,
                                        const zr_range_states *states, zero_error *error)
 {
-    zr_run(engine->queue, zr_op_convert(&(zr_conversion){.from = ZERO_F32,
-                                                         .to = states->parameters_dtype,
-                                                         .n = shard_slice->count},
-                                        states->master, states->parameters));
+    zr_make_parameters(engine->queue, &engine->plan->flat_params[shard_slice->flat_param],
+                       shard_slice->count, states->master, states->parameters);
     return ZERO_OK;
 }
 

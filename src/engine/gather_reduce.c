@@ -25,9 +25,10 @@ static zero_status gather_shards(zero_engine *engine, const zr_instruction *i, z
     const void *own =
         staged ? zr_buffer_at(engine, i->from) : zr_own_parameters(engine, i->flat_param);
     if (flat_param->parameter_tier != ZERO_TIER_device)
-        engine->offload.to_device += zr_flat_param_shard_bytes(flat_param);
+        engine->offload.to_device += zr_flat_param_own_bytes(flat_param, flat_param->shard);
     return zr_comm_start_gather(window_of_buffer(engine, i->place.buffer), i->flat_param,
-                                i->place.first, flat_param->shard, flat_param->dtype, own,
+                                i->place.first, flat_param->shard, flat_param->dtype,
+                                flat_param->coded ? flat_param->weight_bits : 0, own,
                                 handle_of(engine, i), error);
 }
 
@@ -75,6 +76,10 @@ zero_status zr_execute_reduce(zero_engine *engine, const zr_instruction *i, zero
                               flat_param->accumulator_dtype, place.adds, flat_param->shard};
     if (flat_param->state_tier != ZERO_TIER_device)
         engine->offload.to_host += zr_flat_param_sum_bytes(flat_param);
+    if (flat_param->gradient_bits)
+        return zr_comm_start_blocks(window_of_buffer(engine, ZR_BUFFER_GRADIENTS), i->flat_param,
+                                    i->place.first, flat_param->shard, flat_param->gradient_bits,
+                                    &to, handle_of(engine, i), error);
     return zr_comm_start(window_of_buffer(engine, ZR_BUFFER_GRADIENTS), ZERO_COMM_reduce_scatter,
                          i->flat_param, i->place.first, flat_param->shard,
                          flat_param->gradient_dtype, &to, handle_of(engine, i), error);
@@ -121,8 +126,8 @@ zero_status zr_execute_tied_weight(zero_engine *engine, const zr_instruction *i,
     // What comes through the slot, or the own flat parameter at the other end.
     void *other = i->slot.kind == ZR_SLOT_LINK ? zr_engine_slot_at(engine, i->slot.index)
                                                : own_shard_of(engine, i->stream, sum);
-    int64_t bytes =
-        sum ? zr_flat_param_sum_bytes(flat_param) : zr_flat_param_shard_bytes(flat_param);
+    int64_t bytes = sum ? zr_flat_param_sum_bytes(flat_param)
+                        : zr_flat_param_own_bytes(flat_param, flat_param->shard);
     if (i->what == ZR_TIED_WEIGHT_ADD_SUM)
         zr_run(queue, zr_op_add(&(zr_sum){type, type, flat_param->shard}, own, other, own));
     else if (i->what == ZR_TIED_WEIGHT_TAKE_PARAMETERS)

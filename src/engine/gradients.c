@@ -34,9 +34,18 @@ zero_status zr_execute_open(zero_engine *engine, const zr_instruction *i, zero_e
     return ZERO_OK;
 }
 
+// A shard is a whole number of blocks, so all of them are encoded at once.
 zero_status zr_execute_round(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
+    if (flat_param->gradient_bits) {
+        zr_run(engine->queue, zr_op_blocks_encode(&(zr_blocks){.bits = flat_param->gradient_bits,
+                                                               .dtype = ZERO_F32,
+                                                               .n = flat_param->padded},
+                                                  zr_buffer_at(engine, i->from), NULL,
+                                                  zr_buffer_at(engine, i->place)));
+        return ZERO_OK;
+    }
     zr_run(engine->queue,
            zr_op_convert(&(zr_conversion){.from = ZERO_F32,
                                           .to = flat_param->gradient_dtype,

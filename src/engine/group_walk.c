@@ -89,9 +89,14 @@ static zero_status await_staging_buffer(zero_engine *engine, const zr_walk *walk
     return ZERO_OK;
 }
 
+static void *advance_bytes(const void *from, int64_t bytes)
+{
+    return from ? (char *)from + bytes : NULL;
+}
+
 static void *advance_unless_null(const void *from, zero_dtype dtype, int64_t elements)
 {
-    return from ? (char *)from + elements * (int64_t)zero_dtype_bytes(dtype) : NULL;
+    return advance_bytes(from, elements * (int64_t)zero_dtype_bytes(dtype));
 }
 
 static void *shard_slice_vector(const zero_engine *engine, int g, const zr_shard_slice *slice,
@@ -107,9 +112,10 @@ static void *shard_slice_vector(const zero_engine *engine, int g, const zr_shard
                                flat_param->state_first + slice->first - group->first);
     if (vector ==
         ZR_VECTOR_PARAMETERS) // whose own shard may begin inside of what this rank updates
-        return advance_unless_null(zr_own_parameters(engine, slice->flat_param), flat_param->dtype,
-                                   zr_shard_slice_span(engine, slice).first -
-                                       zr_own_shard(engine, slice->flat_param).first);
+        return advance_bytes(
+            zr_own_parameters(engine, slice->flat_param),
+            zr_flat_param_own_bytes(flat_param, zr_shard_slice_span(engine, slice).first -
+                                                    zr_own_shard(engine, slice->flat_param).first));
     if (vector == ZR_VECTOR_GRADIENT)
         return advance_unless_null(zr_update_gradient(engine, slice->flat_param),
                                    flat_param->accumulator_dtype, slice->first);

@@ -82,6 +82,22 @@ static zero_status broadcast_states(zero_engine *engine, zr_vector first, zr_vec
     return ZERO_OK;
 }
 
+void zr_make_parameters(zr_queue *queue, const zr_flat_param *flat_param, int64_t count,
+                        const void *master, void *parameters)
+{
+    const zr_blocks blocks = {.bits = flat_param->weight_bits,
+                              .dtype = flat_param->coded ? ZERO_F32 : flat_param->dtype,
+                              .n = count};
+    if (flat_param->coded)
+        zr_run(queue, zr_op_blocks_encode(&blocks, master, NULL, parameters));
+    else if (flat_param->weight_bits)
+        zr_run(queue, zr_op_blocks_round(&blocks, master, parameters));
+    else
+        zr_run(queue, zr_op_convert(
+                          &(zr_conversion){.from = ZERO_F32, .to = flat_param->dtype, .n = count},
+                          master, parameters));
+}
+
 typedef struct rounding {
     zero_engine *engine;
     int flat_param;
@@ -95,11 +111,8 @@ static zero_status round_into_parameters(void *user, const zr_portion *master, z
     int64_t first = master->span.first - zr_own_shard(engine, r->flat_param).first;
     char *own = zr_own_parameters(engine, r->flat_param);
     if (own) {
-        zr_run(engine->queue,
-               zr_op_convert(
-                   &(zr_conversion){
-                       .from = master->dtype, .to = flat_param->dtype, .n = master->span.count},
-                   master->data, own + first * (int64_t)zero_dtype_bytes(flat_param->dtype)));
+        zr_make_parameters(engine->queue, flat_param, master->span.count, master->data,
+                           own + zr_flat_param_own_bytes(flat_param, first));
         return ZERO_OK;
     }
     char *staging_buffer = zr_staging_buffer_at(engine, 0, ZR_VECTOR_PARAMETERS);
@@ -108,10 +121,8 @@ static zero_status round_into_parameters(void *user, const zr_portion *master, z
     // A master in memory comes as one portion, so it is written shard slice by shard slice.
     for (int64_t done = 0, n; done < master->span.count; done += n) {
         n = zr_staging_buffers_portion(engine, r->flat_param, first + done);
-        zr_run(
-            engine->queue,
-            zr_op_convert(&(zr_conversion){.from = master->dtype, .to = flat_param->dtype, .n = n},
-                          zr_portion_at(master, master->span.first + done), staging_buffer));
+        zr_make_parameters(engine->queue, flat_param, n,
+                           zr_portion_at(master, master->span.first + done), staging_buffer);
         ZERO_TRY(store->ops->commit(
             store, zr_vector_range(engine, r->flat_param, ZR_VECTOR_PARAMETERS, first + done, n),
             staging_buffer, transfer, error));
@@ -140,7 +151,8 @@ static void copy_frozen(zero_engine *engine, int from, int to)
     for (int p = 0; p < plan->flat_param_count; p++) {
         const zr_flat_param *flat_param = &plan->flat_params[p];
         bool whole = plan->holding == ZR_HOLDS_TIED_COPIES;
-        int64_t bytes = zr_flat_param_shard_bytes(flat_param) * (whole ? plan->ranks : 1);
+        int64_t bytes = whole ? plan->ranks * zr_flat_param_shard_bytes(flat_param)
+                              : zr_flat_param_own_bytes(flat_param, flat_param->shard);
         const zr_buffer_ref place = zr_flat_param_place(flat_param);
         char *at[2];
         for (int i = 0; i < 2; i++) {

@@ -77,6 +77,9 @@ zero_status zr_update_shard_slice(void *user, zero_engine *engine,
                      walk);
     if (walk->slice)
         walk->slice(walk, shard_slice->flat_param);
+    if (walk->makes)
+        zr_make_parameters(walk->queue, &engine->plan->flat_params[shard_slice->flat_param],
+                           shard_slice->count, states->master, states->parameters);
     return ZERO_OK;
 }
 
@@ -123,7 +126,8 @@ zr_update_walk zr_update_describe(zero_engine *engine, zr_queue *queue, zr_updat
                             .values = values,
                             .weight_decay = spec->weight_decay,
                             .part = zr_update_elements,
-                            .copies = zr_plan_updates_copies(engine->plan)};
+                            .copies = zr_plan_updates_copies(engine->plan) &&
+                                      !engine->plan->settings.weight_bits};
 }
 
 static zero_status sum_norms(zero_engine *engine, zero_error *error)
@@ -166,6 +170,7 @@ zero_status zr_update_groups(zero_engine *engine, zero_error *error)
     for (int w = 0; w < count; w++) {
         update.part = steps[w].part;
         update.slice = steps[w].slice;
+        update.makes = settings->weight_bits && walks[w].writes >> ZR_VECTOR_PARAMETERS & 1;
         zr_tier_traffic_expect_update(engine, w, first);
         ZERO_TRY(zr_groups_walk(
             engine, &(zr_walk){.vectors = walks[w], .take = zr_update_shard_slice, .user = &update},

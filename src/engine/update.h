@@ -17,7 +17,8 @@ typedef struct zr_update_walk { // what an update needs at each shard slice of i
     zr_part_fn part;
     zr_span span;                  // of the current shard slice, elements of the flat parameter
     const zr_range_states *states; // of that shard slice
-    bool copies;                   // parameters are written in the same walk
+    bool copies;                   // the kernels of this walk write parameters
+    bool makes;                    // it makes parameters of each shard slice's new master
     // What it does with a shard slice after its parts; NULL: nothing.
     void (*slice)(const struct zr_update_walk *walk, int flat_param);
 } zr_update_walk;

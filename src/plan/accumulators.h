@@ -30,7 +30,8 @@ static inline bool zr_flat_param_collects(const zr_flat_param *flat_param)
 // Known once reductions are planned.
 static inline bool zr_flat_param_collects_apart(const zr_flat_param *flat_param)
 {
-    return flat_param->gradient_dtype != ZERO_F32 || flat_param->parked_first >= 0;
+    return flat_param->gradient_dtype != ZERO_F32 || flat_param->gradient_bits ||
+           flat_param->parked_first >= 0;
 }
 
 // Returns the bytes of its contributions in fp32, over all ranks' shards.

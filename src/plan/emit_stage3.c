@@ -69,13 +69,19 @@ bool zr_visit_stages(const zr_plan *plan, int v, int i)
     return zr_visit_gathers(plan, v, i) && flat_param->parameter_tier == ZERO_TIER_nvme;
 }
 
+static int64_t own_shard_bytes(const zr_plan *plan, int p)
+{
+    const zr_flat_param *flat_param = &plan->flat_params[p];
+    return zr_flat_param_own_bytes(flat_param, flat_param->shard);
+}
+
 // Names the own shard of a visit's flat parameter i in the host's buffer.
 static zr_buffer_ref staged_shard(zr_emitter *e, int v, int i)
 {
     const zr_plan *plan = e->plan;
-    return zr_emit_value(
-        e, ZR_BUFFER_STAGED_PARAMETERS, zr_value_of_visit(plan, v, ZR_VALUE_STAGED + i),
-        zr_flat_param_shard_bytes(&plan->flat_params[plan->visits[v].flat_params[i]]));
+    return zr_emit_value(e, ZR_BUFFER_STAGED_PARAMETERS,
+                         zr_value_of_visit(plan, v, ZR_VALUE_STAGED + i),
+                         own_shard_bytes(plan, plan->visits[v].flat_params[i]));
 }
 
 // A kept flat parameter travels once after the weights have changed.
@@ -93,7 +99,7 @@ void zr_emit_fetches(zr_emitter *e, int last_visit)
                                       .flat_param = visit->flat_params[i],
                                       .place = staged_shard(e, v, i),
                                       .from = {ZR_BUFFER_STORED, flat_param->shard_first},
-                                      .bytes = zr_flat_param_shard_bytes(flat_param),
+                                      .bytes = own_shard_bytes(e->plan, visit->flat_params[i]),
                                       .slot = {ZR_SLOT_FETCHED, v * ZERO_MAX_FLAT_PARAMS + i}});
         }
     }
@@ -137,7 +143,7 @@ static zr_buffer_ref place_gathered(zr_emitter *e, int v, int p)
 static void gather_flat_param(zr_emitter *e, int v, int i, zr_when when)
 {
     int p = e->plan->visits[v].flat_params[i];
-    int64_t bytes = zr_plan_gathered(e->plan) * zr_flat_param_shard_bytes(&e->plan->flat_params[p]);
+    int64_t bytes = zr_plan_gathered(e->plan) * own_shard_bytes(e->plan, p);
     if (is_kept(e->plan, &e->plan->visits[v], i))
         zr_emit_await_readers(e, when, ZR_BUFFER_GATHERED, p);
     else

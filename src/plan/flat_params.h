@@ -22,13 +22,15 @@
 #ifndef ZR_PLAN_FLAT_PARAMS_H
 #define ZR_PLAN_FLAT_PARAMS_H
 
+#include "base/blocks.h"
 #include "base/quantised.h"
 #include "plan/instruction.h"
+#include "plan/plan_settings.h"
 #include <zero/memory.h>
 #include <zero/model.h>
 
 #define ZR_CHUNK 2048      // elements
-#define ZR_TENSOR_ALIGN 64 // elements; those of a block, where optimizer states are in 8 bits
+#define ZR_TENSOR_ALIGN 64 // elements; those of a block, where there are blocks (zr_tensor_align)
 
 typedef struct zr_plan_tensor {
     const zero_tensor_desc *desc;
@@ -48,6 +50,10 @@ typedef struct zr_flat_param {
     zero_dtype dtype;             // of its parameters as units read them
     zero_dtype gradient_dtype;    // of contributions in the gradient window and on the wire
     zero_dtype accumulator_dtype; // of the owner's sum
+    // Its parameters are what codes of so many bits (base/blocks.h) stand for, and so are its
+    // contributions; 0: as they are.
+    int weight_bits, gradient_bits;
+    bool coded;   // the own shard is kept as such codes, and gathered as such
     int replicas; // neighbouring tensor ranks that hold the same flat parameter, with this one
     // This rank's shard counts where elements of all ranks are added up or written; else another
     // tensor rank holds the same flat parameter and counts it, or it is a tied copy.
@@ -103,11 +109,13 @@ static inline int64_t zr_shard_elems(zero_class kind, zero_dtype moments, int64_
 }
 
 // Returns the multiple of elements at which tensors start. A block of states in 8 bits
-// (ZR_STATE_BLOCK) has elements of one tensor.
-static inline int64_t zr_tensor_align(zero_dtype moments)
+// (ZR_STATE_BLOCK), and one of codes (ZR_BLOCK), has elements of one tensor.
+static inline int64_t zr_tensor_align(const zr_settings *settings)
 {
-    return moments == ZERO_U8 ? ZR_STATE_BLOCK : ZR_TENSOR_ALIGN;
+    bool codes = settings->weight_bits || settings->frozen_bits || settings->gradient_bits;
+    return settings->precision.moments == ZERO_U8 || codes ? ZR_STATE_BLOCK : ZR_TENSOR_ALIGN;
 }
+static_assert((int)ZR_STATE_BLOCK == (int)ZR_BLOCK, "one multiple does for both");
 
 // Returns where a whole flat parameter's parameters lie, if they do not come for each visit.
 static inline zr_buffer_ref zr_flat_param_place(const zr_flat_param *flat_param)
@@ -119,14 +127,24 @@ static inline zr_buffer_ref zr_flat_param_place(const zr_flat_param *flat_param)
 // Returns for how many parameters a tensor's elements stand; partition.c.
 int64_t zr_plan_tensor_parameters(const zr_flat_param *flat_param, const zr_plan_tensor *tensor);
 
-// Return the bytes of one shard of a flat parameter's parameters, and of its contributions.
+// Returns the bytes of one shard of a flat parameter's parameters, as units read them.
 static inline int64_t zr_flat_param_shard_bytes(const zr_flat_param *flat_param)
 {
     return flat_param->shard * (int64_t)zero_dtype_bytes(flat_param->dtype);
 }
+// Returns the bytes of `elems` elements of the own shard, as it is kept and sent: whole blocks where
+// it is coded.
+static inline int64_t zr_flat_param_own_bytes(const zr_flat_param *flat_param, int64_t elems)
+{
+    return flat_param->coded ? zr_block_bytes(flat_param->weight_bits, elems)
+                             : elems * (int64_t)zero_dtype_bytes(flat_param->dtype);
+}
+// Returns the bytes of one shard of its contributions in the gradient window.
 static inline int64_t zr_flat_param_gradient_shard_bytes(const zr_flat_param *flat_param)
 {
-    return flat_param->shard * (int64_t)zero_dtype_bytes(flat_param->gradient_dtype);
+    return flat_param->gradient_bits
+               ? zr_block_bytes(flat_param->gradient_bits, flat_param->shard)
+               : flat_param->shard * (int64_t)zero_dtype_bytes(flat_param->gradient_dtype);
 }
 
 #endif

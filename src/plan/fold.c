@@ -78,7 +78,7 @@ void zr_instruction_moves(const zr_plan *plan, const zr_instruction *i, zr_moved
         add_travel(plan, i, moved);
     bool gathers = i->code == ZR_GATHER && i->from.buffer != ZR_BUFFER_NONE;
     if (gathers && flat_param->parameter_tier != ZERO_TIER_device)
-        moved->to_device += zr_flat_param_shard_bytes(flat_param);
+        moved->to_device += zr_flat_param_own_bytes(flat_param, flat_param->shard);
     if (i->code == ZR_REDUCE && flat_param->state_tier != ZERO_TIER_device)
         moved->to_host += zr_flat_param_sum_bytes(flat_param);
 }

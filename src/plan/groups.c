@@ -116,7 +116,8 @@ bool zr_settings_have_vector(const zr_settings *settings, bool alone, zr_vector 
     bool coded = settings->precision.moments == ZERO_U8;
     switch (vector) {
     case ZR_VECTOR_MASTER:
-        return settings->delayed || alone || zr_precision_has_master(&settings->precision);
+        return settings->delayed || alone || settings->weight_bits ||
+               zr_precision_has_master(&settings->precision);
     case ZR_VECTOR_STATE0: return settings->state_vectors > 0;
     case ZR_VECTOR_STATE1: return settings->state_vectors > 1;
     case ZR_VECTOR_SCALES0: return coded && settings->state_vectors > 0;
@@ -135,6 +136,18 @@ bool zr_plan_has_vector(const zr_plan *plan, zr_vector vector)
 bool zr_plan_codes_states(const zr_plan *plan)
 {
     return plan->settings.precision.moments == ZERO_U8 && plan->settings.state_vectors > 0;
+}
+
+bool zr_plan_codes_weights(const zr_plan *plan)
+{
+    return plan->settings.weight_bits && plan->holding == ZR_HOLDS_SHARDS;
+}
+
+int64_t zr_plan_weight_bytes(const zr_plan *plan, int64_t elems)
+{
+    return zr_plan_codes_weights(plan)
+               ? zr_block_bytes(plan->settings.weight_bits, elems)
+               : zr_vector_bytes(&plan->settings, ZR_VECTOR_PARAMETERS, elems);
 }
 
 int64_t zr_vector_bytes(const zr_settings *settings, zr_vector vector, int64_t elems)
@@ -244,6 +257,8 @@ static int64_t moved_vector_bytes(const zr_plan *plan, const zr_group *group, ui
                                   zr_vector vector)
 {
     bool moves = vectors >> vector & 1 && zr_plan_has_vector(plan, vector);
+    if (moves && vector == ZR_VECTOR_PARAMETERS)
+        return zr_plan_weight_bytes(plan, group->count);
     return moves ? zr_vector_bytes(&plan->settings, vector, group->count) : 0;
 }
 

@@ -105,6 +105,10 @@ bool zr_plan_has_vector(const zr_plan *plan, zr_vector vector);
 bool zr_settings_have_vector(const zr_settings *settings, bool alone, zr_vector vector);
 // Says whether optimizer states are codes of 8 bits, with a scale for each block.
 bool zr_plan_codes_states(const zr_plan *plan);
+// Says whether own shards of trained weights are kept as codes, and how many bytes elements of them
+// take, whole blocks.
+bool zr_plan_codes_weights(const zr_plan *plan);
+int64_t zr_plan_weight_bytes(const zr_plan *plan, int64_t elems);
 // Returns the bytes of a vector's part for `elems` elements of trained flat parameters, whole
 // blocks of them where there are blocks.
 int64_t zr_vector_bytes(const zr_settings *settings, zr_vector vector, int64_t elems);

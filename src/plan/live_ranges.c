@@ -28,7 +28,7 @@ int64_t zr_bytes_in_buffer(const zr_plan *plan, const zr_flat_param *flat_param,
     case ZR_BUFFER_GATHERED: return plan->ranks * zr_flat_param_shard_bytes(flat_param);
     case ZR_BUFFER_GRADIENTS: return plan->ranks * zr_flat_param_gradient_shard_bytes(flat_param);
     case ZR_BUFFER_OPEN_SUMS: return zr_flat_param_open_bytes(flat_param);
-    case ZR_BUFFER_STAGED_PARAMETERS: return zr_flat_param_shard_bytes(flat_param);
+    case ZR_BUFFER_STAGED_PARAMETERS: return zr_flat_param_own_bytes(flat_param, flat_param->shard);
     default: return zr_flat_param_accumulator_bytes(&plan->settings, flat_param);
     }
 }

@@ -28,7 +28,7 @@ static zero_status lay_tensors(zr_plan *plan, zr_flat_param *flat_param,
     flat_param->tensors = zr_alloc(sizeof *flat_param->tensors * (size_t)desc->tensor_count, error);
     if (!flat_param->tensors)
         return ZERO_ERR_MEMORY;
-    int64_t align = zr_tensor_align(plan->settings.precision.moments);
+    int64_t align = zr_tensor_align(&plan->settings);
     for (int t = 0; t < desc->tensor_count; t++) {
         zr_plan_tensor *tensor = &flat_param->tensors[t];
         tensor->desc = &desc->tensors[t];
@@ -45,6 +45,13 @@ static zero_status lay_tensors(zr_plan *plan, zr_flat_param *flat_param,
     return ZERO_OK;
 }
 
+static int bits_of_weights(const zr_plan *plan, zero_class kind)
+{
+    return kind == ZERO_TRAINABLE ? plan->settings.weight_bits
+           : kind == ZERO_FROZEN  ? plan->settings.frozen_bits
+                                  : 0;
+}
+
 // Chooses the types of a flat parameter.
 static void choose_types(const zr_plan *plan, zr_flat_param *flat_param)
 {
@@ -53,6 +60,9 @@ static void choose_types(const zr_plan *plan, zr_flat_param *flat_param)
     flat_param->dtype = zr_class_dtype(flat_param->kind, precision->parameters);
     flat_param->gradient_dtype = buffer ? ZERO_F32 : precision->gradients;
     flat_param->accumulator_dtype = buffer ? ZERO_F32 : precision->accumulator;
+    flat_param->weight_bits = bits_of_weights(plan, flat_param->kind);
+    flat_param->coded = flat_param->weight_bits && plan->holding == ZR_HOLDS_SHARDS;
+    flat_param->gradient_bits = buffer ? 0 : plan->settings.gradient_bits;
 }
 
 // Returns the tier of a flat parameter whose kind is kept there: what is tied stays in memory,
@@ -104,7 +114,8 @@ static void place_flat_param(zr_plan *plan, zr_flat_param *flat_param)
     flat_param->first_backward = flat_param->last_backward = flat_param->reduced_after = -1;
     plan->elems += flat_param->padded;
     *whole_bytes += ranks * zr_flat_param_shard_bytes(flat_param);
-    plan->shard_bytes[flat_param->parameter_tier] += zr_flat_param_shard_bytes(flat_param);
+    plan->shard_bytes[flat_param->parameter_tier] +=
+        zr_flat_param_own_bytes(flat_param, flat_param->shard);
 }
 
 // Finds how many neighbouring tensor ranks hold a flat parameter. A whole model is held by all of

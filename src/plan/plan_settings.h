@@ -127,6 +127,11 @@ typedef struct zr_tiering {
 //                               the same boundaries
 //   kept_by           number of ranks of a machine, which keeps what it has gathered until the
 //                     weights change; 0 or 1: nothing is kept
+//   weight_bits       stage 3: trained weights are read as codes of so many bits stand for them
+//                     (base/blocks.h), and gathered as codes (qwZ); 0: as they are
+//   frozen_bits       the same of frozen weights
+//   gradient_bits     contributions are summed over ranks as codes (qgZ); 0: as they are
+//   carries           what that rounding loses is added to the next contributions (LoCo)
 //   inference         no gradients, no optimizer, activations of one unit at a time
 #define ZR_SETTINGS_FIELDS(X)                                                                      \
     X(count, stage)                                                                                \
@@ -148,6 +153,10 @@ typedef struct zr_tiering {
     X(tier, activation_checkpoint_tier)                                                            \
     X(flag, partition_activations)                                                                 \
     X(amount, kept_by)                                                                             \
+    X(count, weight_bits)                                                                          \
+    X(count, frozen_bits)                                                                          \
+    X(count, gradient_bits)                                                                        \
+    X(flag, carries)                                                                               \
     X(flag, inference)
 
 typedef struct zr_settings {

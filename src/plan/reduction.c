@@ -100,7 +100,9 @@ static void place_parked(zr_plan *plan, zr_flat_param *flat_param)
 
 static bool accumulates_in_other_type(const zr_plan *plan)
 {
-    return plan->settings.precision.accumulator != plan->settings.precision.gradients;
+    const zr_settings *settings = &plan->settings;
+    return settings->gradient_bits ||
+           settings->precision.accumulator != settings->precision.gradients;
 }
 
 // Says whether the own sum replaces the own contribution in the window: with one micro-batch, whole

@@ -18,7 +18,7 @@ typedef struct counting { // the costs of a model's units
 static int64_t padded_elems(const counting *c, const zero_flat_param_desc *flat_param)
 {
     zero_dtype moments = c->settings->precision.moments;
-    int64_t elems = 0, align = zr_tensor_align(moments);
+    int64_t elems = 0, align = zr_tensor_align(c->settings);
     for (int t = 0; t < flat_param->tensor_count; t++)
         elems = ZR_ROUND_UP(elems, align) + zr_tensor_desc_elements(&flat_param->tensors[t]);
     return zr_shard_elems(flat_param->kind, moments, elems, c->ranks) * c->ranks;

@@ -55,6 +55,8 @@ static zr_tiering tiering_of_config(const zr_offload_config *o, bool inference)
     };
 }
 
+enum { WEIGHT_BITS = 8 }; // of a code
+
 zr_settings zr_settings_of(const zr_config *config, bool inference)
 {
     bool muon = !inference && config->optimizer.kind == ZR_OPTIMIZER_MUON;
@@ -74,6 +76,8 @@ zr_settings zr_settings_of(const zr_config *config, bool inference)
         .reduce_bucket = config->reduce_bucket,
         .prefetch_bucket = config->prefetch_bucket,
         .kept_by = config->kept_by,
+        .weight_bits = config->quantised_weights && !inference ? WEIGHT_BITS : 0,
+        .gradient_bits = config->quantised_gradients && !inference ? (int)config->gradient_bits : 0,
         .tiering = tiering_of_config(&config->offload, inference),
         .activation_checkpoints = inference ? 0 : config->offload.activation_checkpoints,
         .activation_checkpoint_tier =

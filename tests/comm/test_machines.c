@@ -80,7 +80,7 @@ static zero_status gather_in_turn(zr_window *window, zero_error *error)
         for (int slot = 0; slot < SLOTS; slot++) {
             for (int64_t i = 0; i < SHARD; i++)
                 own[slot][i] = value_of(comm->rank, slot, round, i);
-            ZERO_TRY(zr_comm_start_gather(window, slot, slot * bytes, SHARD, ZERO_F32, own[slot],
+            ZERO_TRY(zr_comm_start_gather(window, slot, slot * bytes, SHARD, ZERO_F32, 0, own[slot],
                                           &handles[slot], error));
             if (slot + round == 0)
                 continue;
@@ -126,7 +126,7 @@ static zero_status gather_in_place(zero_comm *comm, zero_error *error)
         zr_handle handle;
         for (int64_t i = 0; i < SHARD; i++)
             own[i] = value_of(comm->rank, 0, round, i);
-        status = zr_comm_start_gather(&window, 0, 0, SHARD, ZERO_F32, own, &handle, error);
+        status = zr_comm_start_gather(&window, 0, 0, SHARD, ZERO_F32, 0, own, &handle, error);
         status = status == ZERO_OK ? zr_comm_wait(&handle, error) : status;
         status = status == ZERO_OK ? check_region(&window, 0, 0, round, error) : status;
         status = status == ZERO_OK ? zr_comm_barrier(comm, error) : status;

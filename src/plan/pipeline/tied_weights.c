@@ -103,8 +103,8 @@ static int place_links(zr_plan *plan, zr_tied_weight_plan *tied_weight, int firs
         owner = tied_weight->of.chunks[1] % pipeline->stages;
     const char *names[] = {origin->units[tied_weight->of.borrower].name,
                            origin->units[tied_weight->of.owner.unit].name};
-    const zero_dtype types[] = {plan->settings.precision.accumulator,
-                                plan->settings.precision.parameters};
+    const int64_t bytes[] = {zr_vector_bytes(&plan->settings, ZR_VECTOR_GRADIENT, shard),
+                             zr_plan_weight_bytes(plan, shard)};
     zr_link *link = &plan->links[first];
     if (borrower == owner || shard == 0)
         return 0;
@@ -114,8 +114,8 @@ static int place_links(zr_plan *plan, zr_tied_weight_plan *tied_weight, int firs
         link[i] = (zr_link){.from = i == 0 ? borrower : owner,
                             .to = i == 0 ? owner : borrower,
                             .slots = count_link_slots(plan),
-                            .bytes = shard * (int64_t)zero_dtype_bytes(types[i]),
-                            .message = shard * (int64_t)zero_dtype_bytes(types[i])};
+                            .bytes = bytes[i],
+                            .message = bytes[i]};
     snprintf(link[0].name, sizeof link[0].name, "sums %.70s to %.70s", names[0], names[1]);
     snprintf(link[1].name, sizeof link[1].name, "parameters %.60s to %.60s", names[1], names[0]);
     return 2;
