@@ -191,6 +191,8 @@ zero_status zr_checkpoint_describe(zero_engine *engine, zr_view_purpose purpose,
         status = zr_engine_join_delayed_update(engine, &stale, error);
     if (status == ZERO_OK)
         status = list_state_vectors(engine, purpose, stale, vectors, error);
+    if (purpose == ZR_VIEW_SAVES)
+        zr_engine_forget_carries(engine);
     return zr_comm_agree(zr_engine_comm(engine), status, error);
 }
 

@@ -89,6 +89,8 @@ typedef struct zr_config {
     // ZeRO++: weights are gathered, gradients summed as blocks of codes, these of 4 or 8 bits.
     bool quantised_weights, quantised_gradients;
     int64_t gradient_bits;
+    double carry_beta;       // of LoCo
+    int64_t carry_reset;     // steps; 0: there is no LoCo
     int64_t steps_per_print; // 0: the program's choice
     int64_t seed;            // seeds weights, dropout and data order
     zr_optimizer_spec optimizer;

@@ -4,6 +4,7 @@
 
 #define WEIGHTS "zero_optimization.zero_quantized_weights"
 #define GRADIENTS "zero_optimization.zero_quantized_gradients"
+#define LOCO "zero_optimization.zeropp_loco_param"
 #define BITS "libzero.quantized_gradient_bits"
 
 static zero_status refuse(const zr_config *config, const char *path, const char *why,
@@ -59,8 +60,33 @@ static zero_status check_gradients(const zr_config *config, zero_error *error)
     return ZERO_OK;
 }
 
+static zero_status check_carry(const zr_config *config, zero_error *error)
+{
+    bool beta = json_is_number(zr_config_value(config, LOCO ".err_beta")),
+         reset = json_is_number(zr_config_value(config, LOCO ".reset_T"));
+    if (!beta && !reset)
+        return ZERO_OK;
+    const char *path = beta ? LOCO ".err_beta" : LOCO ".reset_T";
+    if (!beta || !reset)
+        return refuse(config, path, "the other of err_beta and reset_T is not there; expected both",
+                      error);
+    if (!config->quantised_gradients)
+        return refuse(config, path, "gradients are not quantised; expected " GRADIENTS ": true",
+                      error);
+    if (config->carry_beta >= 1)
+        return refuse(config, path,
+                      "such a carry never takes anything; expected at least 0 and below 1", error);
+    if (config->exact_world)
+        return refuse(config, path,
+                      "libzero.exact_world promises the same bits on any number of ranks, and each "
+                      "rank has a carry of its own; keep one of them",
+                      error);
+    return ZERO_OK;
+}
+
 zero_status zr_config_check_quantised(const zr_config *config, zero_error *error)
 {
     ZERO_TRY(check_weights(config, error));
-    return check_gradients(config, error);
+    ZERO_TRY(check_gradients(config, error));
+    return check_carry(config, error);
 }

@@ -2,6 +2,7 @@
 #include "config/key_rows.h"
 
 #define Z "zero_optimization."
+#define LOCO Z "zeropp_loco_param."
 #define PLANNED "what is gathered, and when, follows from the static plan of units"
 #define MICS "DeepSpeed has removed MiCS: 0.19.6 reads it, 0.19.8 refuses it"
 #define MAPPED "weights are published by one all-gather of equal shards, or mapped on one machine"
@@ -81,9 +82,13 @@ const zr_key zr_keys_zero[] = {
         .help = "MiCS: ranks of a partition group"),
     KEY(BOOL, Z "mics_hierarchical_params_gather", "false", FORBIDDEN("false", MICS),
         .help = "MiCS: gather in two steps"),
-    KEY(ANY, Z "zeropp_loco_param", "null", .nullable = true,
-        FORBIDDEN("null", "DeepSpeed has removed LoCo: 0.19.6 reads it, 0.19.8 refuses it"),
-        .help = "error feedback of quantised gradients"),
+    KEY(NUMBER, LOCO "err_beta", "null", .nullable = true, FIELD(carry_beta),
+        .help = "from 0 to below 1, with reset_T: what quantising a gradient loses is added to the "
+                "next one (LoCo, which DeepSpeed has to 0.19.6): carry = err_beta x carry + (1 - "
+                "err_beta) x loss; in fp32, of all gradients, on each rank"),
+    KEY(INT, LOCO "reset_T", "null", .nullable = true, .least = 1, FIELD(carry_reset),
+        .help = "steps after which the carry begins anew; it also does after each checkpoint, so "
+                "that a resumed run has the same bits, and where fp16's loss scale changes"),
     KEY(ANY, Z "zenflow", "null", .nullable = true, REFUSED("null", "ZenFlow is not built yet"),
         .help = "updates without stalls when offloading"),
     KEY(ANY, Z "leaf_module", NULL, .nullable = true, NO_EFFECT("the model states its units"),

@@ -164,7 +164,8 @@ struct zero_engine {
     zr_wrapper *recording;                    // the queue's
     zr_observer observers[ZR_MOST_OBSERVERS]; // added by zr_engine_observe
     int observer_count;
-    zr_guard guard; // await is NULL without a guard
+    double carry_scale; // loss scale of what the carries hold; 0: they begin anew in the next step
+    zr_guard guard;     // await is NULL without a guard
     zr_phase phase;
     // Steps and skipped steps so far, and updates among them: Adam's t, the schedule's n. Under
     // pipedream updates count all steps, because each pipeline stage skips updates on its own.

@@ -34,16 +34,38 @@ zero_status zr_execute_open(zero_engine *engine, const zr_instruction *i, zero_e
     return ZERO_OK;
 }
 
+void zr_carries_begin_step(zero_engine *engine)
+{
+    const zr_space_plan *space = &engine->plan->spaces[ZR_SPACE_CARRIES];
+    double scale = engine->progress.scale.scale;
+    bool resets =
+        engine->config->carry_reset && engine->progress.step % engine->config->carry_reset == 0;
+    if (space->bytes > 0 && (resets || engine->carry_scale != scale))
+        memset(engine->spaces[ZR_SPACE_CARRIES].at, 0, (size_t)space->bytes);
+    engine->carry_scale = scale;
+}
+
+void zr_engine_forget_carries(zero_engine *engine) { engine->carry_scale = 0; }
+
+static float *carry_of(const zero_engine *engine, const zr_flat_param *flat_param)
+{
+    return flat_param->carry_first < 0
+               ? NULL
+               : (float *)(void *)(engine->spaces[ZR_SPACE_CARRIES].at + flat_param->carry_first);
+}
+
 // A shard is a whole number of blocks, so all of them are encoded at once.
 zero_status zr_execute_round(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
     if (flat_param->gradient_bits) {
-        zr_run(engine->queue, zr_op_blocks_encode(&(zr_blocks){.bits = flat_param->gradient_bits,
-                                                               .dtype = ZERO_F32,
-                                                               .n = flat_param->padded},
-                                                  zr_buffer_at(engine, i->from), NULL,
-                                                  zr_buffer_at(engine, i->place)));
+        const zr_blocks blocks = {.bits = flat_param->gradient_bits,
+                                  .dtype = ZERO_F32,
+                                  .n = flat_param->padded,
+                                  .err_beta = (float)engine->config->carry_beta};
+        zr_run(engine->queue,
+               zr_op_blocks_encode(&blocks, zr_buffer_at(engine, i->from),
+                                   carry_of(engine, flat_param), zr_buffer_at(engine, i->place)));
         return ZERO_OK;
     }
     zr_run(engine->queue,

@@ -194,6 +194,7 @@ zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error)
     ZERO_TRY(zr_step_end_waits(
         engine, broadcast_states(engine, ZR_VECTOR_STATE0, ZR_VECTOR_AVERAGE, error), error));
     engine->update.states_written = true;
+    zr_engine_forget_carries(engine);
     return zr_engine_parameters_changed(engine, error);
 }
 

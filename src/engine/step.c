@@ -117,6 +117,7 @@ void zr_step_begin_sums(zero_engine *engine)
 {
     engine->sums = (zr_step_sums){0};
     engine->now.samples = 0;
+    zr_carries_begin_step(engine);
     zr_tier_traffic_begin(engine);
 }
 

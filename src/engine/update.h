@@ -63,6 +63,9 @@ zero_status zr_update_shard_slice(void *walk, zero_engine *engine,
 zero_status zr_update_groups(zero_engine *engine, zero_error *error);
 
 // gradients.c
+// At the beginning of a step or of a window: forgets what rounding has lost so far, where it is due
+// or the loss scale has changed.
+void zr_carries_begin_step(zero_engine *engine);
 // Adds the squares of a span of a flat parameter to `sums`, one sum a tensor (sums[tensor number])
 // or all in sums[0]. values: from the span's first element on, of `dtype`.
 void zr_norm_add_squares(zero_engine *engine, int flat_param, zr_span span, zero_dtype dtype,

@@ -82,6 +82,9 @@ typedef struct zr_flat_param {
     // Elements, in each optimizer state vector of its tier and, on NVMe, in the gradient's; -1:
     // none.
     int64_t state_first;
+    // In ZR_SPACE_CARRIES, bytes: what rounding its contributions has lost, in fp32, padded; -1:
+    // none.
+    int64_t carry_first;
     int shard_slice_first, shard_slice_count; // of the own shard, in plan->shard_slices
     int first_read;     // the first visit of a micro-batch that reads it (unmapped stage 3)
     bool streamed;      // comes and goes inside its units' turns

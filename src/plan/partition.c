@@ -110,7 +110,7 @@ static void place_flat_param(zr_plan *plan, zr_flat_param *flat_param)
     flat_param->streamed = zr_flat_param_is_streamed(plan->model, flat_param->ref);
     flat_param->sealed_at = -1;
     flat_param->parked_first = flat_param->kept_first = flat_param->grad_first =
-        flat_param->accumulator_first = flat_param->state_first = -1;
+        flat_param->accumulator_first = flat_param->state_first = flat_param->carry_first = -1;
     flat_param->first_backward = flat_param->last_backward = flat_param->reduced_after = -1;
     plan->elems += flat_param->padded;
     *whole_bytes += ranks * zr_flat_param_shard_bytes(flat_param);

@@ -84,6 +84,7 @@ struct zr_plan {
     int64_t accumulator_bytes[ZERO_TIER_COUNT]; // all 0: gradients are reduced in place
     // Of one optimizer state vector, and of the master weights.
     int64_t state_elems[ZERO_TIER_COUNT];
+    int64_t carry_bytes; // of all flat parameters (zr_flat_param.carry_first)
     int64_t staged_parameter_bytes, staged_gradient_bytes; // host buffers between NVMe and device
     int64_t parked_bytes; // of the parked contributions, whole flat parameters
     int *sealed;          // (sealed_count) flat parameters in the order in which they are sealed

@@ -139,6 +139,14 @@ static void place_whole(zr_plan *plan, zr_flat_param *flat_param)
         flat_param->padded * (int64_t)zero_dtype_bytes(flat_param->accumulator_dtype);
 }
 
+static void place_carry(zr_plan *plan, zr_flat_param *flat_param)
+{
+    if (!plan->settings.carries || !flat_param->gradient_bits)
+        return;
+    flat_param->carry_first = plan->carry_bytes;
+    plan->carry_bytes += zr_flat_param_open_bytes(flat_param);
+}
+
 static void place_states(zr_plan *plan, zr_flat_param *flat_param)
 {
     if (flat_param->kind != ZERO_TRAINABLE || flat_param->tied_copy)
@@ -157,6 +165,7 @@ static void place_accumulators(zr_plan *plan)
         place_parked(plan, flat_param);
         place_sum(plan, flat_param);
         place_whole(plan, flat_param);
+        place_carry(plan, flat_param);
         place_states(plan, flat_param);
     }
 }

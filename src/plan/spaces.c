@@ -141,6 +141,8 @@ static void list_spaces(zr_plan *plan)
         [ZR_SPACE_FACTORS] = {arena, plan->factor_elems > 0,
                               plan->settings.tiering.optimizer == ZERO_TIER_device ? device : host,
                               ZERO_MEM_optimizer, plan->factor_elems * ZR_FACTOR_BYTES},
+        [ZR_SPACE_CARRIES] = {arena, plan->carry_bytes > 0, device, ZERO_MEM_gradients,
+                              plan->carry_bytes},
     };
     for (int i = 0; i < ZR_SPACE_COUNT; i++)
         if (rows[i].exists)

@@ -28,6 +28,7 @@ typedef enum zr_space_id {
     ZR_SPACE_MUON,            // a matrix, the iteration's workspace, and a message
     ZR_SPACE_STATE_VALUES,    // states in 8 bits as fp32 numbers, between steps
     ZR_SPACE_FACTORS,         // Adafactor's averages (factors.h)
+    ZR_SPACE_CARRIES,         // what rounding contributions to codes has lost (LoCo)
     ZR_SPACE_COUNT
 } zr_space_id;
 
