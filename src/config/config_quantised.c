@@ -3,6 +3,7 @@
 #include "config/settings.h"
 
 #define WEIGHTS "zero_optimization.zero_quantized_weights"
+#define FROZEN "zero_optimization.zero_quantized_nontrainable_weights"
 #define GRADIENTS "zero_optimization.zero_quantized_gradients"
 #define LOCO "zero_optimization.zeropp_loco_param"
 #define BITS "libzero.quantized_gradient_bits"
@@ -27,18 +28,16 @@ static zero_status check_stage(const zr_config *config, const char *path, int le
     return refuse(config, path, why, error);
 }
 
-static zero_status check_weights(const zr_config *config, zero_error *error)
+static zero_status check_weights(const zr_config *config, const char *path, zero_error *error)
 {
-    if (!config->quantised_weights)
-        return ZERO_OK;
-    ZERO_TRY(check_stage(config, WEIGHTS, 3, "stage 3", error));
+    ZERO_TRY(check_stage(config, path, 3, "stage 3", error));
     if (config->offload.parameters == ZERO_TIER_nvme)
-        return refuse(config, WEIGHTS,
+        return refuse(config, path,
                       "parameters are on NVMe (offload_param.device), whose blocks of 4096 bytes "
                       "codes do not fill; expected them on \"cpu\" or \"none\"",
                       error);
     if (config->exact_tensor_said)
-        return refuse(config, WEIGHTS,
+        return refuse(config, path,
                       "libzero.exact_tensor promises the same bits on any number of tensor ranks, "
                       "and blocks lie in slices of theirs; keep one of them",
                       error);
@@ -86,7 +85,10 @@ static zero_status check_carry(const zr_config *config, zero_error *error)
 
 zero_status zr_config_check_quantised(const zr_config *config, zero_error *error)
 {
-    ZERO_TRY(check_weights(config, error));
+    if (config->quantised_weights)
+        ZERO_TRY(check_weights(config, WEIGHTS, error));
+    if (config->quantised_frozen)
+        ZERO_TRY(check_weights(config, FROZEN, error));
     ZERO_TRY(check_gradients(config, error));
     return check_carry(config, error);
 }

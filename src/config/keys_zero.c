@@ -66,8 +66,8 @@ const zr_key zr_keys_zero[] = {
         .help = "stage 3: read and gather trained weights as blocks of 256 codes of 8 bits (qwZ of "
                 "ZeRO++), rounded from an fp32 master; between machines a quarter of fp32's bytes"),
     KEY(BOOL, Z "zero_quantized_nontrainable_weights", "false",
-        REFUSED("false", "frozen weights in blocks of codes are not built yet"),
-        .help = "gather frozen weights in 8 bits"),
+        FIELD(quantised_frozen),
+        .help = "stage 3: the same of frozen weights, which adapters are trained beside"),
     KEY(BOOL, Z "zero_quantized_gradients", "false", FIELD(quantised_gradients),
         .help = "stages 1 to 3: sum gradients over ranks as blocks of 256 codes (qgZ of ZeRO++); "
                 "libzero.quantized_gradient_bits says of how many bits"),

@@ -1,6 +1,7 @@
 // Where a rank keeps weights: the parameters that units read and, where these are trained in 16
 // bits or their update overlaps a step, the fp32 master that they are rounded from.
 #include "engine/coded_states.h"
+#include "engine/coded_weights.h"
 #include "engine/interpret.h"
 #include "engine/step.h"
 #include "plan/accumulators.h"
@@ -32,6 +33,9 @@ zero_status zr_engine_vector_each(zero_engine *engine, int flat_param, zr_vector
         vector = ZR_VECTOR_PARAMETERS;
     ZERO_TRY(check_unguarded(engine, changed, error));
     ZERO_TRY(zr_delayed_join(engine, error));
+    if (vector == ZR_VECTOR_PARAMETERS && zr_is_coded_weight(engine, flat_param))
+        return zr_coded_weights_each(engine, flat_param, changed, &(zr_portion_taker){take, user},
+                                     error);
     if (zr_is_coded(engine, vector))
         return zr_coded_states_each(engine, flat_param, vector, changed,
                                     &(zr_portion_taker){take, user}, error);

@@ -90,6 +90,19 @@ static int64_t most_slice_elems(const zr_plan *plan)
     return most;
 }
 
+// Returns the elements of a portion of weights in blocks that have no master, or whose shards are
+// kept as codes.
+static int64_t most_blocked_elems(const zr_plan *plan)
+{
+    int64_t most = 0;
+    for (int p = 0; p < plan->flat_param_count; p++) {
+        const zr_flat_param *flat_param = &plan->flat_params[p];
+        if (flat_param->coded || (flat_param->weight_bits && flat_param->state_first < 0))
+            most = ZR_MAX(most, ZR_MIN(flat_param->shard, ZR_STAGING_BUFFER_ELEMS));
+    }
+    return most;
+}
+
 static void list_spaces(zr_plan *plan)
 {
     const zero_tier device = ZERO_TIER_device, host = ZERO_TIER_host;
@@ -138,6 +151,8 @@ static void list_spaces(zr_plan *plan)
                            2 * plan->matrix_bytes + plan->orthogonal_bytes},
         [ZR_SPACE_STATE_VALUES] = {arena, trains && zr_plan_codes_states(plan), host,
                                    ZERO_MEM_optimizer, most_slice_elems(plan) * WORD},
+        [ZR_SPACE_WEIGHT_VALUES] = {arena, true, host, ZERO_MEM_parameters,
+                                    most_blocked_elems(plan) * WORD},
         [ZR_SPACE_FACTORS] = {arena, plan->factor_elems > 0,
                               plan->settings.tiering.optimizer == ZERO_TIER_device ? device : host,
                               ZERO_MEM_optimizer, plan->factor_elems * ZR_FACTOR_BYTES},

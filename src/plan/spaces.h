@@ -27,6 +27,7 @@ typedef enum zr_space_id {
     ZR_SPACE_STAGING_BUFFERS, // of the update
     ZR_SPACE_MUON,            // a matrix, the iteration's workspace, and a message
     ZR_SPACE_STATE_VALUES,    // states in 8 bits as fp32 numbers, between steps
+    ZR_SPACE_WEIGHT_VALUES,   // weights in blocks without a master, as fp32 numbers, between steps
     ZR_SPACE_FACTORS,         // Adafactor's averages (factors.h)
     ZR_SPACE_CARRIES,         // what rounding contributions to codes has lost (LoCo)
     ZR_SPACE_COUNT

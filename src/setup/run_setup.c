@@ -77,6 +77,7 @@ zr_settings zr_settings_of(const zr_config *config, bool inference)
         .prefetch_bucket = config->prefetch_bucket,
         .kept_by = config->kept_by,
         .weight_bits = config->quantised_weights && !inference ? WEIGHT_BITS : 0,
+        .frozen_bits = config->quantised_frozen && !inference ? WEIGHT_BITS : 0,
         .carries = config->carry_reset > 0 && !inference,
         .gradient_bits = config->quantised_gradients && !inference ? (int)config->gradient_bits : 0,
         .tiering = tiering_of_config(&config->offload, inference),
