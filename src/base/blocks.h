@@ -7,7 +7,9 @@
 #ifndef ZR_BASE_BLOCKS_H
 #define ZR_BASE_BLOCKS_H
 
+#include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { ZR_BLOCK = 256, ZR_BLOCK_SCALE_BYTES = sizeof(float) };
 
@@ -25,5 +27,24 @@ static inline int64_t zr_block_bytes(int bits, int64_t n) // of n encoded elemen
     return n / ZR_BLOCK * zr_block_stride(bits) +
            (rest ? ZR_BLOCK_SCALE_BYTES + (zr_block_code_bytes(bits, rest) + 3) / 4 * 4 : 0);
 }
+
+// Returns the scale (compute/block_ops.h) of a block whose largest magnitude, or NaN, has these bits.
+static inline float zr_block_scale(int bits, uint32_t largest)
+{
+    const uint32_t infinity = 0x7f800000, exact = ~0x7fu;
+    float scale, least = 0x1p-126f;
+    memcpy(&scale, &largest, sizeof scale);
+    if (largest >= infinity)
+        return NAN;
+    if (scale <= least / 2)
+        return 0;
+    scale /= bits == 8 ? 127 : 7;
+    memcpy(&largest, &scale, sizeof scale);
+    largest &= exact;
+    memcpy(&scale, &largest, sizeof scale);
+    return scale > least ? scale : least;
+}
+// Returns what elements of that block are multiplied by.
+static inline float zr_block_reciprocal(float scale) { return scale > 0 ? 1 / scale : 0; }
 
 #endif

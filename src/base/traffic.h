@@ -55,6 +55,14 @@ static inline int zr_collective_network_shards(zero_comm_op op, int strangers, i
            (op == ZERO_COMM_reduce_scatter ? 0 : fetches);
 }
 
+// Returns how many shards of a reduce-scatter of codes come over the network to a rank. Where all
+// machines have equal numbers of ranks (even), these sum up first, and one shard comes from each
+// other machine.
+static inline int zr_coded_network_shards(int size, int strangers, bool even)
+{
+    return even ? size / (size - strangers) - 1 : strangers;
+}
+
 // Returns how many of a collective's `bytes`, which are those of `counted` shards (0: it moves
 // nothing), come over the network.
 static inline int64_t zr_collective_network_bytes(zero_comm_op op, int64_t bytes, int counted,

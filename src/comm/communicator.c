@@ -97,6 +97,9 @@ static int64_t bytes_fetched(const zr_handle *handle)
 static int64_t bytes_over_network(const zr_handle *handle)
 {
     const zero_comm *comm = handle->window->comm;
+    if (handle->bits && handle->op == ZERO_COMM_reduce_scatter)
+        return zr_handle_shard_bytes(handle) *
+               zr_coded_network_shards(comm->size, comm->strangers, comm->even);
     return zr_collective_network_bytes(handle->op, zr_handle_shard_bytes(handle), 1,
                                        comm->strangers, comm->fetches);
 }

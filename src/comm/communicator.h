@@ -51,6 +51,7 @@ struct zero_comm {
     // Ranks that share machine windows, the fewest of all machines; 0 or 1 if no ranks share one.
     int machine_ranks;
     int strangers; // ranks on other machines
+    bool even;     // all machines have equal numbers of ranks; one machine has
     // (size) the number of each rank's machine, by the machines' first ranks; NULL if there is one
     // machine.
     const int *machines;

@@ -116,9 +116,12 @@ static void fill_comm(zero_comm *comm, const zr_mpi *mpi)
 {
     const zr_mpi_machines *machines = &mpi->machines;
     comm->machine_ranks = comm->size;
-    for (int m = 0; m < machines->count; m++)
-        comm->machine_ranks =
-            ZR_MIN(comm->machine_ranks, machines->first[m + 1] - machines->first[m]);
+    comm->even = true;
+    for (int m = 0; m < machines->count; m++) {
+        int ranks = machines->first[m + 1] - machines->first[m];
+        comm->machine_ranks = ZR_MIN(comm->machine_ranks, ranks);
+        comm->even = comm->even && ranks == machines->locals;
+    }
     comm->strangers = comm->size - machines->locals;
     comm->machines = machines->number;
     comm->fetches = zr_fetches(comm->strangers, machines->locals, machines->local);

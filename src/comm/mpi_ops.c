@@ -72,6 +72,8 @@ zero_status zr_mpi_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *t
 {
     zero_comm *comm = handle->window->comm;
     zr_mpi *mpi = comm->impl;
+    if (zr_mpi_takes_two_hops(handle))
+        return zr_mpi_reduce_in_two_hops(handle, to, error);
     int64_t step = zr_staging_part(comm->size), n = zr_handle_shard_bytes(handle);
     if (handle->bits) // whole blocks
         step = step / zr_operand_bytes(handle, ZR_BLOCK) * zr_operand_bytes(handle, ZR_BLOCK);

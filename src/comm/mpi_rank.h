@@ -129,6 +129,12 @@ zero_status zr_mpi_share(zero_comm *comm, int64_t bytes, char **out, zero_error 
 // mpi_gather.c
 zero_status zr_mpi_all_gather_wait(zr_handle *handle, zero_error *error);
 
+// mpi_blocks.c
+// Says whether a reduce-scatter sums in machines first; then this makes it.
+bool zr_mpi_takes_two_hops(const zr_handle *handle);
+zero_status zr_mpi_reduce_in_two_hops(zr_handle *handle, const zr_sum_target *to,
+                                      zero_error *error);
+
 // mpi_ops.c
 zero_status zr_mpi_start(zr_handle *handle, zero_error *error);
 zero_status zr_mpi_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to,

@@ -112,8 +112,13 @@ static void sum_and_store(const zr_sum_target *to, const sum_sources *src, int r
                           int64_t count, int how)
 {
     float total[BLOCK];
-    void *dst = (char *)to->data + bytes_of_elements(to->dtype, first);
     sum_block(total, src, 0, ranks, first, count);
+    if (to->bits) {
+        zr_narrow_blocks(to->bits, total, count,
+                         (char *)to->data + zr_block_bytes(to->bits, first));
+        return;
+    }
+    void *dst = (char *)to->data + bytes_of_elements(to->dtype, first);
     if (how == STORE_ADDING)
         add_block(to, first, total, count);
     else if (how == STORE_STREAMING)

@@ -14,6 +14,9 @@ typedef struct zr_sum_target {
     zero_dtype dtype; // F32, BF16 or F16
     int adds;         // earlier sums at data, data + stride, ...; the last is added first
     int64_t stride;   // elements
+    // 8 or 4: the sum becomes codes in blocks of so many bits (base/blocks.h), and nothing is added
+    // to it; 0: elements of dtype.
+    int bits;
 } zr_sum_target;
 
 // to->data[i] = [to->data[i] + (to->data[stride + i] + ...] tree sum over r of src[r][i] (type
@@ -27,9 +30,11 @@ void zr_tree_sum(const zr_sum_target *to, zero_dtype dtype, const void *const *s
 void zr_tree_sum_blocks(const zr_sum_target *to, int bits, const void *const *src, int ranks,
                         int64_t count, int threads);
 
-// widen_blocks.c
+// blocks.c
 // out(count) = elements from `first` on of codes in blocks. Both are multiples of ZR_BLOCK.
 void zr_widen_block_range(int bits, const void *encoded, int64_t first, int64_t count, float *out);
+// Encodes x(count), whole blocks.
+void zr_narrow_blocks(int bits, const float *x, int64_t count, void *out);
 // Widens all elements of whole blocks to dtype. The codes may end where what they become ends.
 void zr_widen_blocks(int bits, const void *encoded, int64_t elems, zero_dtype dtype, void *out,
                      int threads);

@@ -46,25 +46,6 @@ static inline uint64_t zr_dropout_threshold(float p)
 // Returns what a kept element is multiplied by.
 static inline float zr_dropout_factor(float p) { return p < 1 ? 1 / (1 - p) : 0; }
 
-// Returns the scale (block_ops.h) of a block whose largest magnitude, or NaN, has these bits.
-static inline float zr_block_scale(int bits, uint32_t largest)
-{
-    const uint32_t infinity = 0x7f800000, exact = ~0x7fu;
-    float scale, least = 0x1p-126f;
-    memcpy(&scale, &largest, sizeof scale);
-    if (largest >= infinity)
-        return NAN;
-    if (scale <= least / 2)
-        return 0;
-    scale /= bits == 8 ? 127 : 7;
-    memcpy(&largest, &scale, sizeof scale);
-    largest &= exact;
-    memcpy(&scale, &largest, sizeof scale);
-    return scale > least ? scale : least;
-}
-// Returns what elements of that block are multiplied by.
-static inline float zr_block_reciprocal(float scale) { return scale > 0 ? 1 / scale : 0; }
-
 // Returns the part of all slices of a vocabulary as if they were one, from the row's part of slice
 // t at parts[t*stride]; slices >= 1. One slice's own part comes back bit for bit, except that the
 // sum is NaN if the row has no logit above -infinity, and so no loss.

@@ -125,6 +125,7 @@ void zr_exchanges_of_unit(const zr_plan *plan, int unit, zr_pass_traffic *to)
 // Adds a pass in one group, `times` times.
 static void add_traffic(const zr_traffic_plan *pass, int64_t times, zr_traffic_plan *sum)
 {
+    sum->coded += times * pass->coded;
     sum->messages += times * pass->messages;
     for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
         sum->calls[op] += times * pass->calls[op];

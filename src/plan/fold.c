@@ -19,6 +19,8 @@ static void add_message(zr_traffic_plan *traffic, const zr_plan *plan, const zr_
     traffic->messages++;
     traffic->calls[op]++;
     traffic->bytes[op] += i->bytes;
+    if (i->code == ZR_REDUCE && plan->flat_params[i->flat_param].gradient_bits)
+        traffic->coded += i->bytes;
 }
 
 // What has come is counted where it was not mapped, too.

@@ -8,12 +8,19 @@ int64_t zr_reach_bytes(const zr_reach *reach, zero_comm_op op, int64_t bytes, in
     return zr_collective_network_bytes(op, bytes, counted, reach->strangers, reach->fetches);
 }
 
+int64_t zr_reach_coded_bytes(const zr_reach *reach, int64_t bytes, int counted)
+{
+    int shards = zr_coded_network_shards(reach->size, reach->strangers, reach->even);
+    return counted > 0 ? bytes / counted * shards : 0;
+}
+
 int64_t zr_network_bytes(const zr_traffic_plan *traffic, const zr_reach *reach, int gathered)
 {
     const int64_t *bytes = traffic->bytes;
     int others = reach->size - 1;
-    return zr_reach_bytes(reach, ZERO_COMM_reduce_scatter, bytes[ZERO_COMM_reduce_scatter],
-                          others) +
+    return zr_reach_bytes(reach, ZERO_COMM_reduce_scatter,
+                          bytes[ZERO_COMM_reduce_scatter] - traffic->coded, others) +
+           zr_reach_coded_bytes(reach, traffic->coded, others) +
            zr_reach_bytes(reach, ZERO_COMM_all_gather, bytes[ZERO_COMM_all_gather], gathered) +
            zr_reach_bytes(reach, ZERO_COMM_all_reduce, bytes[ZERO_COMM_all_reduce], 2 * others);
 }
@@ -86,6 +93,18 @@ static zr_reach reach_at_place(const zr_job_machines *machines, int rank, int st
         .size = size, .strangers = strangers, .fetches = zr_fetches(strangers, locals, before)};
 }
 
+// Says whether a group has equal numbers of ranks on each of its machines. rank: its first one.
+static bool is_even(const zr_job_machines *machines, int rank, int stride, int size)
+{
+    int locals = size - reach_at_place(machines, rank, stride, size, 0).strangers;
+    bool even = true;
+    for (int place = 0; place < size && even; place += locals)
+        even =
+            size - reach_at_place(machines, rank + place * stride, stride, size, place).strangers ==
+            locals;
+    return even;
+}
+
 static int stride_of_axis(const zr_mesh *mesh, zero_axis axis)
 {
     int stride = 1;
@@ -96,8 +115,11 @@ static int stride_of_axis(const zr_mesh *mesh, zero_axis axis)
 
 zr_reach zr_job_reach(const zr_job_machines *machines, const zr_mesh *mesh, zero_axis axis)
 {
-    return reach_at_place(machines, zr_mesh_rank(mesh, mesh->place), stride_of_axis(mesh, axis),
-                          mesh->size[axis], mesh->place[axis]);
+    int stride = stride_of_axis(mesh, axis), size = mesh->size[axis];
+    zr_reach reach =
+        reach_at_place(machines, zr_mesh_rank(mesh, mesh->place), stride, size, mesh->place[axis]);
+    reach.even = is_even(machines, zr_mesh_colour(mesh, axis), stride, size);
+    return reach;
 }
 
 zr_reach zr_job_reach_replicas(const zr_job_machines *machines, const zr_mesh *mesh, int replicas)

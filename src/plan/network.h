@@ -11,6 +11,7 @@ typedef struct zr_reach { // how a rank sees one of its groups; all zero if it h
     int size;             // ranks
     int strangers;        // ranks on other machines
     int fetches;          // strangers whose shards this rank brings to its machine in an all-gather
+    bool even;            // all machines have equal numbers of its ranks
 } zr_reach;
 
 typedef struct zr_reaches { // of one rank
@@ -50,6 +51,8 @@ zr_network zr_network_of(const zr_step_traffic *step, const zr_reaches *at);
 // Returns how many of a collective's bytes, those of `counted` shards, come over the
 // network.
 int64_t zr_reach_bytes(const zr_reach *reach, zero_comm_op op, int64_t bytes, int counted);
+// Returns the same of a reduce-scatter of codes (zr_coded_network_shards).
+int64_t zr_reach_coded_bytes(const zr_reach *reach, int64_t bytes, int counted);
 // Returns the bytes of a traffic that a rank receives over the network. gathered: the number of
 // shards that the traffic counts for a gather; for exchanges it counts all other ranks' shards.
 int64_t zr_network_bytes(const zr_traffic_plan *traffic, const zr_reach *reach, int gathered);

@@ -164,6 +164,10 @@ static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape 
     plan->settings = *settings;
     plan->shape = *shape;
     plan->shape.dtype = settings->precision.parameters;
+    if (!traits->shards_parameters)
+        plan->settings.weight_bits = plan->settings.frozen_bits = 0;
+    if (!traits->shards_optimizer)
+        plan->settings.gradient_bits = plan->settings.carries = 0;
     plan->ranks = machine->ranks;
     plan->tensor_ranks = ZR_MAX(machine->tensor_ranks, 1);
     plan->tensor_rank = machine->tensor_rank;

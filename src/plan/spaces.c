@@ -90,14 +90,15 @@ static int64_t most_slice_elems(const zr_plan *plan)
     return most;
 }
 
-// Returns the elements of a portion of weights in blocks that have no master, or whose shards are
-// kept as codes.
+// Returns the elements of a portion of weights in blocks that are read and written without a
+// master: those that have none, and codes that lag behind theirs.
 static int64_t most_blocked_elems(const zr_plan *plan)
 {
     int64_t most = 0;
     for (int p = 0; p < plan->flat_param_count; p++) {
         const zr_flat_param *flat_param = &plan->flat_params[p];
-        if (flat_param->coded || (flat_param->weight_bits && flat_param->state_first < 0))
+        bool read = flat_param->state_first < 0 || (flat_param->coded && plan->settings.delayed);
+        if (flat_param->weight_bits && read)
             most = ZR_MAX(most, ZR_MIN(flat_param->shard, ZR_STAGING_BUFFER_ELEMS));
     }
     return most;

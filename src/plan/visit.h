@@ -61,6 +61,7 @@ typedef enum zr_holding { // what a rank holds of the parameters
 
 typedef struct zr_traffic_plan { // of one pass in one group
     int64_t calls[ZERO_COMM_OP_COUNT], bytes[ZERO_COMM_OP_COUNT];
+    int64_t coded; // of the bytes of reduce-scatters: those of codes
     uint64_t hash;
     int64_t messages;
 } zr_traffic_plan;

@@ -46,11 +46,13 @@ static void begin_exchange(zr_virtual_rank *rank, zr_slot slot, exchange of)
 }
 
 // Returns the bytes of an exchange that come over the link.
-static int64_t far_bytes(const zr_virtual_rank *rank, bool gathers, int64_t bytes)
+static int64_t far_bytes(const zr_virtual_rank *rank, bool gathers, int64_t bytes, bool coded)
 {
     const zr_reach *reach = &rank->question->data.reach;
     if (reach->strangers == 0)
         return bytes;
+    if (coded && !gathers)
+        return zr_reach_coded_bytes(reach, bytes, reach->size - 1);
     return gathers
                ? zr_reach_bytes(reach, ZERO_COMM_all_gather, bytes, zr_plan_gathered(rank->plan))
                : zr_reach_bytes(reach, ZERO_COMM_reduce_scatter, bytes, reach->size - 1);
@@ -58,16 +60,17 @@ static int64_t far_bytes(const zr_virtual_rank *rank, bool gathers, int64_t byte
 
 // Messages are copied on their way, and summed, which takes a thread's time.
 static exchange exchange_over(const zr_virtual_rank *rank, const zr_link_speed *link,
-                              zr_activity what, int64_t bytes)
+                              zr_activity what, int64_t bytes, bool coded)
 {
-    int64_t far = far_bytes(rank, what == ZR_ACTIVITY_all_gather, bytes);
+    int64_t far = far_bytes(rank, what == ZR_ACTIVITY_all_gather, bytes, coded);
     zr_cost all = far > 0 ? zr_virtual_link_cost(link, what, (double)far) : (zr_cost){0},
             copied = zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, 2 * bytes, 0, 1);
     double computed = ZR_MIN(copied.seconds, all.seconds);
     return (exchange){.computed = {computed, all.unknown}, .under_way = all.seconds - computed};
 }
 
-static exchange cost_of_exchange(const zr_virtual_rank *rank, zr_activity what, int64_t bytes)
+static exchange cost_of_exchange(const zr_virtual_rank *rank, zr_activity what, int64_t bytes,
+                                 bool coded)
 {
     const zr_plan *plan = rank->plan;
     zr_link_speed link = rank->question->data;
@@ -76,7 +79,7 @@ static exchange cost_of_exchange(const zr_virtual_rank *rank, zr_activity what, 
     if (what == ZR_ACTIVITY_all_gather && link.one_copy && plan->holding == ZR_HOLDS_SHARDS &&
         plan->machine_ranks > 1)
         link.rates = link.one_copy;
-    return exchange_over(rank, &link, what, bytes);
+    return exchange_over(rank, &link, what, bytes, coded);
 }
 
 // Copies the own shard to where it is gathered, unless it lies there, or the ranks of the machine
@@ -85,7 +88,8 @@ static void copy_own_shard(zr_virtual_rank *rank, const zr_instruction *i)
 {
     const zr_flat_param *flat_param = flat_param_of(rank, i);
     bool sums = i->place.buffer == ZR_BUFFER_FULL_GRADS || i->place.buffer == ZR_BUFFER_GRADIENTS;
-    bool alone = i->place.buffer == ZR_BUFFER_GATHERED && rank->plan->machine_ranks <= 1;
+    bool alone = i->place.buffer == ZR_BUFFER_GATHERED && rank->plan->machine_ranks <= 1 &&
+                 !flat_param->coded;
     bool apart = alone || (sums && flat_param->accumulator_first >= 0);
     int64_t bytes =
         sums ? zr_flat_param_sum_bytes(flat_param) : zr_flat_param_shard_bytes(flat_param);
@@ -94,13 +98,37 @@ static void copy_own_shard(zr_virtual_rank *rank, const zr_instruction *i)
                               zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, 2 * bytes, 0, 1));
 }
 
+// Returns what it takes to widen codes in memory: those that this rank brings to where they are
+// gathered, or the contributions of all ranks to its sum.
+static zr_cost cost_of_codes(const zr_virtual_rank *rank, const zr_flat_param *flat_param,
+                             bool gathers)
+{
+    int64_t shards = zr_link_is_there(&rank->question->data) ? zr_plan_gathered(rank->plan) + 1 : 1;
+    int64_t bytes = gathers ? shards * (zr_flat_param_own_bytes(flat_param, flat_param->shard) +
+                                        zr_flat_param_shard_bytes(flat_param))
+                            : rank->plan->ranks * zr_flat_param_gradient_shard_bytes(flat_param) +
+                                  zr_flat_param_sum_bytes(flat_param);
+    return zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, bytes, 0, 1);
+}
+
+static void add_codes(const zr_virtual_rank *rank, const zr_flat_param *flat_param, bool gathers,
+                      exchange *to)
+{
+    const zr_cost cost = cost_of_codes(rank, flat_param, gathers);
+    to->computed.seconds += cost.seconds;
+    to->computed.unknown += cost.unknown;
+}
+
 static void run_gather(zr_virtual_rank *rank, const zr_instruction *i)
 {
     if (i->place.buffer == ZR_BUFFER_NONE)
         return;
     copy_own_shard(rank, i);
-    begin_exchange(rank, (zr_slot){ZR_SLOT_GATHER, i->flat_param},
-                   cost_of_exchange(rank, ZR_ACTIVITY_all_gather, i->bytes));
+    const zr_flat_param *flat_param = flat_param_of(rank, i);
+    exchange of = cost_of_exchange(rank, ZR_ACTIVITY_all_gather, i->bytes, flat_param->coded);
+    if (flat_param->coded)
+        add_codes(rank, flat_param, true, &of);
+    begin_exchange(rank, (zr_slot){ZR_SLOT_GATHER, i->flat_param}, of);
 }
 
 // Returns what one rank alone does to add its contributions to the sum, which may be where they
@@ -120,9 +148,13 @@ static zr_cost cost_of_adding_alone(const zr_virtual_rank *rank, const zr_flat_p
 
 static void run_reduce(zr_virtual_rank *rank, const zr_instruction *i)
 {
+    const zr_flat_param *flat_param = flat_param_of(rank, i);
+    bool coded = flat_param->gradient_bits > 0;
     exchange sum = rank->plan->ranks == 1
-                       ? (exchange){.computed = cost_of_adding_alone(rank, flat_param_of(rank, i))}
-                       : cost_of_exchange(rank, ZR_ACTIVITY_reduce_scatter, i->bytes);
+                       ? (exchange){.computed = cost_of_adding_alone(rank, flat_param)}
+                       : cost_of_exchange(rank, ZR_ACTIVITY_reduce_scatter, i->bytes, coded);
+    if (coded && rank->plan->ranks > 1)
+        add_codes(rank, flat_param, false, &sum);
     begin_exchange(rank, (zr_slot){ZR_SLOT_SUM, i->flat_param}, sum);
 }
 
@@ -246,8 +278,10 @@ static void run_await(zr_virtual_rank *rank, const zr_instruction *i)
 static void run_gradient_rounding(zr_virtual_rank *rank, const zr_instruction *i)
 {
     const zr_flat_param *flat_param = flat_param_of(rank, i);
-    int64_t bytes =
-        flat_param->padded * ((int64_t)sizeof(float) + bytes_of_dtype(flat_param->gradient_dtype));
+    int64_t bytes = flat_param->padded * (int64_t)sizeof(float) +
+                    rank->plan->ranks * zr_flat_param_gradient_shard_bytes(flat_param);
+    if (flat_param->carry_first >= 0)
+        bytes += 2 * zr_flat_param_open_bytes(flat_param);
     zr_virtual_rank_spend(rank, ZR_TIME_COMPUTE,
                           zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, bytes, 0, 1));
 }

@@ -194,7 +194,8 @@ void zr_topology_costs_raise(zr_topology_costs *most, const zr_topology_costs *o
 
 static zr_reach reach_of_group(const zero_comm *group)
 {
-    return group ? (zr_reach){group->size, group->strangers, group->fetches} : (zr_reach){0};
+    return group ? (zr_reach){group->size, group->strangers, group->fetches, group->even}
+                 : (zr_reach){0};
 }
 
 // Finds the most of all ranks, as zr_topology_costs_raise does: some have no neighbour on another

@@ -35,10 +35,12 @@ static void measure_links(const zr_train *train, zr_measured *measured)
     int together = comm->size - comm->strangers;
     measured->across = spans_machines(train);
     if (!measured->across || measured->overlaps || comm->strangers < 1 || plan->pipeline ||
-        plan->tensor_ranks > 1)
-        return;
-    measured->reach =
-        (zr_reach){.size = comm->size, .strangers = comm->strangers, .fetches = comm->fetches};
+        plan->tensor_ranks > 1 || plan->settings.weight_bits || plan->settings.gradient_bits)
+        return; // what widens and sums codes is no exchange of others
+    measured->reach = (zr_reach){.size = comm->size,
+                                 .strangers = comm->strangers,
+                                 .fetches = comm->fetches,
+                                 .even = comm->even};
     measured->one_copy = plan->holding == ZR_HOLDS_SHARDS && plan->machine_ranks > 1;
     for (int i = 0; i < ZR_COUNT(measured->links); i++)
         measured->links[i].setting =

@@ -1,5 +1,5 @@
-// Codes in blocks (base/blocks.h) become numbers, as they arrive or are summed. The products are
-// exact in fp32, so every instruction set gives the same bits.
+// Codes in blocks (base/blocks.h) become numbers, as they arrive or are summed, and sums become
+// codes, with the bits of compute/block_ops.h: products of codes and scales are exact in fp32.
 #include "base/blocks.h"
 #include "base/dtype.h"
 #include "base/errors.h"
@@ -76,6 +76,58 @@ void zr_widen_block_range(int bits, const void *encoded, int64_t first, int64_t 
     }
 #endif
     widen_portable(bits, encoded, first, count, out);
+}
+
+// Writes the nearest whole numbers, ties to even, of a block's quotients; all fit.
+static void nearest_codes(const float *x, float inverse, int8_t *codes)
+{
+#if defined(__SSE2__)
+    const __m128 by = _mm_set1_ps(inverse);
+    for (int i = 0; i < ZR_BLOCK; i += 16) {
+        __m128i fours[4];
+        for (int k = 0; k < 4; k++)
+            fours[k] = _mm_cvtps_epi32(_mm_mul_ps(_mm_loadu_ps(x + i + 4 * k), by));
+        _mm_storeu_si128((__m128i *)(void *)(codes + i),
+                         _mm_packs_epi16(_mm_packs_epi32(fours[0], fours[1]),
+                                         _mm_packs_epi32(fours[2], fours[3])));
+    }
+#else
+    for (int i = 0; i < ZR_BLOCK; i++) {
+        float quotient = x[i] * inverse;
+        codes[i] = (int8_t)nearbyintf(quotient);
+    }
+#endif
+}
+
+static uint32_t largest_magnitude(const float *x)
+{
+    uint32_t largest = 0, bits[ZR_BLOCK];
+    memcpy(bits, x, sizeof bits);
+    for (int i = 0; i < ZR_BLOCK; i++)
+        largest = ZR_MAX(largest, bits[i] & 0x7fffffff);
+    return largest;
+}
+
+static void narrow_block(int bits, const float *x, uint8_t *out)
+{
+    int8_t codes[ZR_BLOCK] = {0};
+    const float scale = zr_block_scale(bits, largest_magnitude(x));
+    if (!isnan(scale))
+        nearest_codes(x, zr_block_reciprocal(scale), codes);
+    memcpy(out, &scale, sizeof scale);
+    out += ZR_BLOCK_SCALE_BYTES;
+    if (bits == 8)
+        memcpy(out, codes, sizeof codes);
+    else
+        for (int i = 0; i < ZR_BLOCK / 2; i++)
+            out[i] = (uint8_t)((codes[2 * i] & 15) | (uint8_t)codes[2 * i + 1] << 4);
+}
+
+void zr_narrow_blocks(int bits, const float *x, int64_t count, void *out)
+{
+    uint8_t *block = out;
+    for (int64_t i = 0; i < count; i += ZR_BLOCK, block += zr_block_stride(bits))
+        narrow_block(bits, x + i, block);
 }
 
 static void widen_part(int bits, const void *encoded, int64_t first, int64_t count,
