@@ -213,6 +213,8 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
     status = zr_comm_agree(options->comm, status, error);
     if (status == ZERO_OK && !options->inference)
         status = zr_topology_warn(&m.grid, m.rank.plan, &options->logger, error);
+    if (status == ZERO_OK)
+        zr_topology_note_codes(&m.grid, m.rank.plan, &options->logger);
     if (status != ZERO_OK) {
         zr_grid_destroy(&m.grid);
         if (attached)

@@ -255,6 +255,18 @@ static zero_status warn_of_torn_groups(const zr_grid *grid, const zr_plan *plan,
     return ZERO_OK;
 }
 
+void zr_topology_note_codes(const zr_grid *grid, const zr_plan *plan, const zero_logger *logger)
+{
+    const zr_settings *settings = &plan->settings;
+    bool weights = settings->weight_bits || settings->frozen_bits, sums = settings->gradient_bits;
+    if (grid->world->rank == 0 && grid->data->strangers == 0 && (weights || sums))
+        zr_log(
+            logger, ZERO_LOG_INFO,
+            "network  ranks that exchange %s%s%s are on one machine and read each other's memory: "
+            "rounded to codes they save no time here",
+            weights ? "weights" : "", weights && sums ? " and " : "", sums ? "gradients" : "");
+}
+
 zero_status zr_topology_warn(const zr_grid *grid, const zr_plan *plan, const zero_logger *logger,
                              zero_error *error)
 {

@@ -42,6 +42,8 @@ void zr_topology_costs_raise(zr_topology_costs *most, const zr_topology_costs *o
 // Writes the warning; nothing if there is none.
 void zr_topology_describe(const zr_topology *topology, zr_buffer *out);
 
+// Says on rank 0 that codes (ZeRO++) save nothing where no data rank is on another machine.
+void zr_topology_note_codes(const zr_grid *grid, const zr_plan *plan, const zero_logger *logger);
 // Warns, on rank 0, if ranks are on several machines that belong on one. Collective over the job.
 zero_status zr_topology_warn(const zr_grid *grid, const zr_plan *plan, const zero_logger *logger,
                              zero_error *error);
