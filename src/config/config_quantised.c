@@ -49,6 +49,12 @@ static zero_status check_gradients(const zr_config *config, zero_error *error)
     if (!config->quantised_gradients)
         return ZERO_OK;
     ZERO_TRY(check_stage(config, GRADIENTS, 1, "stage 1, 2 or 3", error));
+    if (config->exact_world)
+        return refuse(
+            config, GRADIENTS,
+            "libzero.exact_world promises the same bits on any number of ranks, and ranks "
+            "of one machine round their sums together; keep one of them",
+            error);
     if (config->gradient_bits != 4 && config->gradient_bits != 8)
         return refuse(config, BITS, "codes have 4 bits or 8", error);
     if (config->exact_tensor_said)
@@ -75,11 +81,6 @@ static zero_status check_carry(const zr_config *config, zero_error *error)
     if (config->carry_beta >= 1)
         return refuse(config, path,
                       "such a carry never takes anything; expected at least 0 and below 1", error);
-    if (config->exact_world)
-        return refuse(config, path,
-                      "libzero.exact_world promises the same bits on any number of ranks, and each "
-                      "rank has a carry of its own; keep one of them",
-                      error);
     return ZERO_OK;
 }
 
