@@ -1,5 +1,5 @@
-// How numbers in blocks lie in memory: blocks of ZR_BLOCK elements, the last of which may be shorter.
-// compute/block_ops.h makes them. A block begins at a multiple of 4 bytes:
+// How numbers in blocks lie in memory: blocks of ZR_BLOCK elements, the last of which may be
+// shorter. compute/block_ops.h makes them. A block begins at a multiple of 4 bytes:
 //
 //   float scale   an element is its code times its block's scale
 //   codes         8 bits: a byte each; 4 bits: two a byte, the first in the low half. Both are
@@ -27,8 +27,8 @@ static inline int64_t zr_block_bytes(int bits, int64_t n) // of n encoded elemen
     return n / ZR_BLOCK * zr_block_stride(bits) +
            (rest ? ZR_BLOCK_SCALE_BYTES + (zr_block_code_bytes(bits, rest) + 3) / 4 * 4 : 0);
 }
-
-// Returns the scale (compute/block_ops.h) of a block whose largest magnitude, or NaN, has these bits.
+// Returns the scale (compute/block_ops.h) of a block whose largest magnitude, or NaN, has these
+// bits.
 static inline float zr_block_scale(int bits, uint32_t largest)
 {
     const uint32_t infinity = 0x7f800000, exact = ~0x7fu;

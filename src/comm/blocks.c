@@ -138,8 +138,8 @@ static void widen_part(int bits, const void *encoded, int64_t first, int64_t cou
     zr_narrow(dtype, wide, count, out + first * (int64_t)zero_dtype_bytes(dtype));
 }
 
-// Returns the part before which all parts from `first` on may be written before any of them is read:
-// they end before the codes that are not read yet.
+// Returns the part before which all parts from `first` on may be written before any of them is
+// read: they end before the codes that are not read yet.
 static int64_t parts_end(int bits, const char *codes, int64_t first, int64_t parts,
                          int64_t part_bytes, const char *out)
 {

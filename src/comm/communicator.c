@@ -25,14 +25,24 @@ static bool can_sum(zero_dtype dtype)
     return dtype == ZERO_F32 || dtype == ZERO_BF16 || dtype == ZERO_F16;
 }
 
+// Says whether an operand lies in its window, in whole blocks where there are codes. What is
+// gathered is widened there.
+static bool lies_inside(const zr_handle *handle)
+{
+    const zr_window *window = handle->window;
+    bool codes = handle->bits && handle->op == ZERO_COMM_reduce_scatter;
+    int64_t unit = handle->bits ? ZR_BLOCK : 1, element = (int64_t)zero_dtype_bytes(handle->dtype);
+    int64_t size = codes ? zr_operand_bytes(handle, unit) : unit * element,
+            align = codes ? (int64_t)sizeof(float) : element;
+    return handle->offset >= 0 && handle->offset % align == 0 && handle->shard_elems >= 0 &&
+           handle->shard_elems % unit == 0 &&
+           handle->shard_elems / unit <=
+               (window->bytes - handle->offset) / size / window->comm->size;
+}
+
 static zero_status check_operand(const zr_handle *handle, zero_error *error)
 {
     const zr_window *window = handle->window;
-    bool codes = handle->bits && handle->op == ZERO_COMM_reduce_scatter; // in the window
-    int64_t unit = handle->bits ? ZR_BLOCK : 1,
-            size = codes ? zr_operand_bytes(handle, unit)
-                         : unit * (int64_t)zero_dtype_bytes(handle->dtype),
-            align = codes ? (int64_t)sizeof(float) : (int64_t)zero_dtype_bytes(handle->dtype);
     bool sums = handle->op != ZERO_COMM_all_gather || handle->dtype != ZERO_U8;
     if (sums && !can_sum(handle->dtype))
         return refuse_collective(window, handle->op, handle->slot,
@@ -40,12 +50,10 @@ static zero_status check_operand(const zr_handle *handle, zero_error *error)
                                  error);
     if (handle->slot < 0 || handle->slot >= window->slots)
         return refuse_collective(window, handle->op, handle->slot, "there is no such slot", error);
-    if (handle->offset < 0 || handle->offset % align || handle->shard_elems < 0 ||
-        handle->shard_elems % unit ||
-        handle->shard_elems / unit > (window->bytes - handle->offset) / size / window->comm->size)
+    if (!lies_inside(handle))
         return refuse_collective(window, handle->op, handle->slot,
                                  "its operand does not lie inside", error);
-    if (handle->bits && !codes && window->kind != ZR_WINDOW_MACHINE)
+    if (handle->bits && handle->op == ZERO_COMM_all_gather && window->kind != ZR_WINDOW_MACHINE)
         return refuse_collective(window, handle->op, handle->slot,
                                  "codes are gathered into machine windows", error);
     if (handle->op == ZERO_COMM_reduce_scatter && window->kind != ZR_WINDOW_SYMMETRIC)

@@ -6,7 +6,8 @@
 //   between machines  the ranks of place l exchange these sums, and each sums those of its shard
 //
 // So each machine sends a shard once to each other machine, not once for each of its ranks. A shard
-// travels in parts: while the sums of one are between machines, the next one travels in the machine.
+// travels in parts: while the sums of one are between machines, the next one travels in the
+// machine.
 //
 //   staging, half 0   (place, machine) contributions from this machine
 //   half 1            (machine) own sums as codes; (machine) sums from other machines

@@ -86,7 +86,8 @@ typedef struct zr_config {
     int64_t prefetch_bucket;                        // elements gathered ahead, at most
     // Ranks of one machine, which keeps what it gathers until the step ends; 0 or 1: it does not.
     int64_t kept_by;
-    // ZeRO++: trained and frozen weights are gathered, gradients summed as blocks of codes, these of 4 or 8 bits.
+    // ZeRO++: trained and frozen weights are gathered, gradients summed as blocks of codes, these
+    // of 4 or 8 bits.
     bool quantised_weights, quantised_frozen, quantised_gradients;
     int64_t gradient_bits;
     double carry_beta;       // of LoCo

@@ -102,7 +102,7 @@ const zr_key zr_keys_zero[] = {
         NO_EFFECT("each rank reads only its own ranges"),
         .help = "load in turn to spare host memory"),
     KEY(ANY, Z "parameter_alignment", "false",
-        NO_EFFECT("tensors always start at multiples of 64 elements"),
+        NO_EFFECT("tensors start at multiples of 64 elements, or of a block"),
         .help = "align parameters"),
     KEY(BOOL, Z "enable_sanity_checks", "false",
         NO_EFFECT("messages and bytes are always checked against the plan"),

@@ -73,12 +73,6 @@ zr_span zr_shard_slice_span(const zero_engine *engine, const zr_shard_slice *sha
 // Returns the own shard as units read it, of type flat_param->dtype; NULL if it is on NVMe.
 void *zr_own_parameters(const zero_engine *engine, int flat_param);
 
-// parameters.c
-// Makes parameters, as the own shard is kept, from elements of their master. Where there are blocks,
-// the elements are whole blocks.
-void zr_make_parameters(zr_queue *queue, const zr_flat_param *flat_param, int64_t count,
-                        const void *master, void *parameters);
-
 zr_sum_slots zr_grads_sum_slots(const zero_engine *engine); // of the current micro-batch
 // Returns the address of the own shard's sum in an accumulator; in memory. Accumulator 0 has the
 // gradient of the step, once the step's last micro-batch is in it.

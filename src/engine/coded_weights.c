@@ -1,9 +1,26 @@
-// Weights in blocks of codes, between steps. Where ranks map one copy it has the values of codes
-// instead, in the type that units read; they may not become the same codes again, because that type
-// has rounded them, so blocks that nothing has changed stay as they are.
+// Parameters are made from their master; and weights in blocks of codes, between steps. Where ranks
+// map one copy it has the values of codes instead, in the type that units read; they may not become
+// the same codes again, because that type has rounded them, so blocks that nothing has changed stay
+// as they are.
 #include "engine/coded_weights.h"
 
 #include <string.h>
+
+void zr_make_parameters(zr_queue *queue, const zr_flat_param *flat_param, int64_t count,
+                        const void *master, void *parameters)
+{
+    const zr_blocks blocks = {.bits = flat_param->weight_bits,
+                              .dtype = flat_param->coded ? ZERO_F32 : flat_param->dtype,
+                              .n = count};
+    if (flat_param->coded)
+        zr_run(queue, zr_op_blocks_encode(&blocks, master, NULL, parameters));
+    else if (flat_param->weight_bits)
+        zr_run(queue, zr_op_blocks_round(&blocks, master, parameters));
+    else
+        zr_run(queue, zr_op_convert(
+                          &(zr_conversion){.from = ZERO_F32, .to = flat_param->dtype, .n = count},
+                          master, parameters));
+}
 
 typedef struct weights { // of a portion
     zero_engine *engine;
@@ -16,8 +33,7 @@ typedef struct weights { // of a portion
 bool zr_is_coded_weight(const zero_engine *engine, int flat_param)
 {
     const zr_flat_param *p = &engine->plan->flat_params[flat_param];
-    return p->coded ||
-           (p->weight_bits && !zr_engine_has_state(engine, flat_param, ZR_VECTOR_MASTER));
+    return p->coded || (p->weight_bits && p->state_first < 0);
 }
 
 static void widen(const weights *w, const char *kept, int64_t count, float *values)

@@ -111,8 +111,8 @@ void zr_engine_go_on_from(zero_engine *engine, const zr_progress *progress);
 // elements [first, first+count) of the flat parameter.
 typedef void (*zr_part_fn)(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count);
 void zr_for_parts(const zr_flat_param *flat_param, zr_span span, zr_part_fn take, void *user);
-// Makes the carries of rounded gradients (LoCo) begin anew with the next step. Called on every rank,
-// where states are saved or loaded, because they are in no checkpoint.
+// Makes the carries of rounded gradients (LoCo) begin anew with the next step. Called on every
+// rank, where states are saved or loaded, because they are in no checkpoint.
 void zr_engine_forget_carries(zero_engine *engine);
 // Describes how bytes travel to and from NVMe; NULL if there are none.
 const char *zr_engine_io_description(const zero_engine *engine);

@@ -1,5 +1,6 @@
 // The instruction UPDATE: the walks of an update, or the beginning of a delayed one; the mean of
 // buffers; parameters rounded from the master.
+#include "engine/coded_weights.h"
 #include "engine/interpret.h"
 
 // Makes the parameters that units read from the master, which an earlier walk has updated.

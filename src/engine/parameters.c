@@ -86,22 +86,6 @@ static zero_status broadcast_states(zero_engine *engine, zr_vector first, zr_vec
     return ZERO_OK;
 }
 
-void zr_make_parameters(zr_queue *queue, const zr_flat_param *flat_param, int64_t count,
-                        const void *master, void *parameters)
-{
-    const zr_blocks blocks = {.bits = flat_param->weight_bits,
-                              .dtype = flat_param->coded ? ZERO_F32 : flat_param->dtype,
-                              .n = count};
-    if (flat_param->coded)
-        zr_run(queue, zr_op_blocks_encode(&blocks, master, NULL, parameters));
-    else if (flat_param->weight_bits)
-        zr_run(queue, zr_op_blocks_round(&blocks, master, parameters));
-    else
-        zr_run(queue, zr_op_convert(
-                          &(zr_conversion){.from = ZERO_F32, .to = flat_param->dtype, .n = count},
-                          master, parameters));
-}
-
 typedef struct rounding {
     zero_engine *engine;
     int flat_param;

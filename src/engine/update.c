@@ -5,6 +5,7 @@
 // their start at zero, give a direction u, which is scaled by |p|/|u|. DeepSpeed's min_coeff and
 // max_coeff bound this ratio, not |p| as the paper's other phi does. Both norms are sums over the
 // chunks of all ranks, so a tensor may lie on several ranks.
+#include "engine/coded_weights.h"
 #include "engine/engine_internal.h"
 #include "engine/factored.h"
 #include "engine/muon.h"

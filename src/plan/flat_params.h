@@ -135,8 +135,8 @@ static inline int64_t zr_flat_param_shard_bytes(const zr_flat_param *flat_param)
 {
     return flat_param->shard * (int64_t)zero_dtype_bytes(flat_param->dtype);
 }
-// Returns the bytes of `elems` elements of the own shard, as it is kept and sent: whole blocks where
-// it is coded.
+// Returns the bytes of `elems` elements of the own shard, as it is kept and sent: whole blocks
+// where it is coded.
 static inline int64_t zr_flat_param_own_bytes(const zr_flat_param *flat_param, int64_t elems)
 {
     return flat_param->coded ? zr_block_bytes(flat_param->weight_bits, elems)

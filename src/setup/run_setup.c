@@ -57,10 +57,19 @@ static zr_tiering tiering_of_config(const zr_offload_config *o, bool inference)
 
 enum { WEIGHT_BITS = 8 }; // of a code
 
+// Sets what a training exchanges as codes.
+static void set_codes(const zr_config *config, zr_settings *settings)
+{
+    settings->weight_bits = config->quantised_weights ? WEIGHT_BITS : 0;
+    settings->frozen_bits = config->quantised_frozen ? WEIGHT_BITS : 0;
+    settings->gradient_bits = config->quantised_gradients ? (int)config->gradient_bits : 0;
+    settings->carries = config->carry_reset > 0;
+}
+
 zr_settings zr_settings_of(const zr_config *config, bool inference)
 {
     bool muon = !inference && config->optimizer.kind == ZR_OPTIMIZER_MUON;
-    return (zr_settings){
+    zr_settings settings = {
         .precision = precision_of_config(config, inference),
         .stage = (int)config->stage,
         .accumulation = config->accumulation,
@@ -76,10 +85,6 @@ zr_settings zr_settings_of(const zr_config *config, bool inference)
         .reduce_bucket = config->reduce_bucket,
         .prefetch_bucket = config->prefetch_bucket,
         .kept_by = config->kept_by,
-        .weight_bits = config->quantised_weights && !inference ? WEIGHT_BITS : 0,
-        .frozen_bits = config->quantised_frozen && !inference ? WEIGHT_BITS : 0,
-        .carries = config->carry_reset > 0 && !inference,
-        .gradient_bits = config->quantised_gradients && !inference ? (int)config->gradient_bits : 0,
         .tiering = tiering_of_config(&config->offload, inference),
         .activation_checkpoints = inference ? 0 : config->offload.activation_checkpoints,
         .activation_checkpoint_tier =
@@ -87,6 +92,9 @@ zr_settings zr_settings_of(const zr_config *config, bool inference)
         .partition_activations = config->partition_activations && !inference,
         .inference = inference,
     };
+    if (!inference)
+        set_codes(config, &settings);
+    return settings;
 }
 
 zero_status zr_run_setup_part(zr_run_setup *run, int tensor_rank, zero_error *error)

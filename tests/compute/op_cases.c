@@ -306,14 +306,7 @@ static zr_op zero(operands *o) { return zr_op_zero(&(zr_bytes){ELEMS}, o->b); }
     {                                                                                              \
 #function, operands, function, ZR_ACTIVITY_##activity, __VA_ARGS__                         \
     }
-// PAIRS: twice the scores up to the diagonal, a head. BYTES_OF_n: codes of n bits and scales.
-enum {
-    WORD = 4,
-    HALF = 2,
-    PAIRS = ROWS * (ROWS + 1),
-    BYTES_OF_8 = BLOCK_ELEMS + 1 + 3 * WORD,
-    BYTES_OF_4 = BLOCK_ELEMS / 2 + 1 + 3 * WORD
-};
+enum { PAIRS = ROWS * (ROWS + 1) }; // twice the scores up to the diagonal, a head
 
 #define LOSS_TEXT(logits) "ra target, ra factor, ra weight, " logits " logits, wa row_loss"
 static const char norm_backward_text[] =

@@ -14,6 +14,10 @@ enum {
     VOCAB = 5 * (ROWS - 1) + 1, // the last id of the first ROWS is the last token
     ELEMS = ROWS * WIDTH,
     BLOCK_ELEMS = ELEMS + 7, // two blocks, and a third that ends within a byte of codes
+    WORD = 4,
+    HALF = 2,
+    BYTES_OF_8 = BLOCK_ELEMS + 1 + 3 * WORD, // codes of so many bits, and scales
+    BYTES_OF_4 = BLOCK_ELEMS / 2 + 1 + 3 * WORD,
     FLOATS = 8 * ELEMS,
     SCRATCH_BYTES = 1 << 20,
     MOST_VARIANTS = 4
