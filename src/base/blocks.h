@@ -1,5 +1,5 @@
-// How numbers in blocks lie in memory: blocks of ZR_BLOCK elements, the last of which may be
-// shorter. compute/block_ops.h makes them. A block begins at a multiple of 4 bytes:
+// How numbers in blocks lie in memory: blocks of ZR_BLOCK elements; the last one may be shorter.
+// compute/block_ops.h makes them. A block begins at a multiple of 4 bytes:
 //
 //   float scale   an element is its code times its block's scale
 //   codes         8 bits: a byte each; 4 bits: two a byte, the first in the low half. Both are

@@ -14,8 +14,8 @@ typedef struct zr_sum_target {
     zero_dtype dtype; // F32, BF16 or F16
     int adds;         // earlier sums at data, data + stride, ...; the last is added first
     int64_t stride;   // elements
-    // 8 or 4: the sum becomes codes in blocks of so many bits (base/blocks.h), and nothing is added
-    // to it; 0: elements of dtype.
+    // 8 or 4: the sum becomes codes of that many bits in blocks (base/blocks.h), and nothing is
+    // added to it; 0: elements of dtype.
     int bits;
 } zr_sum_target;
 

@@ -77,8 +77,8 @@ zero_status zr_comm_start_blocks(zr_window *window, int slot, int64_t offset, in
 // Starts an all-gather whose own shard lies at `own`, outside of the window, and stays there until
 // the wait. It may also lie at its place in the window: of a machine window, once no rank of the
 // machine reads there any more.
-// bits: 0, or 8 or 4: then the own shard is codes in blocks (base/blocks.h), of which shard_elems
-// is a multiple, what travels is such codes, and a machine window receives them widened to dtype.
+// bits: 0, or 8 or 4: then the own shard is codes in blocks (base/blocks.h), shard_elems is a
+// multiple of ZR_BLOCK, codes travel, and a machine window receives them widened to dtype.
 zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, int64_t shard_elems,
                                  zero_dtype dtype, int bits, const void *own, zr_handle *out,
                                  zero_error *error);

@@ -50,7 +50,7 @@ typedef struct zr_flat_param {
     zero_dtype dtype;             // of its parameters as units read them
     zero_dtype gradient_dtype;    // of contributions in the gradient window and on the wire
     zero_dtype accumulator_dtype; // of the owner's sum
-    // Its parameters are what codes of so many bits (base/blocks.h) stand for, and so are its
+    // Its parameters are what codes of that many bits (base/blocks.h) stand for, and so are its
     // contributions; 0: as they are.
     int weight_bits, gradient_bits;
     bool coded;   // the own shard is kept as such codes, and gathered as such

@@ -127,7 +127,7 @@ typedef struct zr_tiering {
 //                               the same boundaries
 //   kept_by           number of ranks of a machine, which keeps what it has gathered until the
 //                     weights change; 0 or 1: nothing is kept
-//   weight_bits       stage 3: trained weights are read as codes of so many bits stand for them
+//   weight_bits       stage 3: trained weights are read as codes of that many bits stand for them
 //                     (base/blocks.h), and gathered as codes (qwZ); 0: as they are
 //   frozen_bits       the same of frozen weights
 //   gradient_bits     contributions are summed over ranks as codes (qgZ); 0: as they are

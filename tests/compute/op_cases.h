@@ -16,7 +16,7 @@ enum {
     BLOCK_ELEMS = ELEMS + 7, // two blocks, and a third that ends within a byte of codes
     WORD = 4,
     HALF = 2,
-    BYTES_OF_8 = BLOCK_ELEMS + 1 + 3 * WORD, // codes of so many bits, and scales
+    BYTES_OF_8 = BLOCK_ELEMS + 1 + 3 * WORD, // codes of that many bits, and scales
     BYTES_OF_4 = BLOCK_ELEMS / 2 + 1 + 3 * WORD,
     FLOATS = 8 * ELEMS,
     SCRATCH_BYTES = 1 << 20,
