@@ -30,7 +30,10 @@ static void read_states(const zr_config *config, zr_sim_run *run)
     run->fully_sharded_in_node =
         zr_config_number(config, "zero_optimization.zero_hpz_partition_size", 1) > 1;
     run->wire_bits_parameters = is_on(config, "zero_optimization.zero_quantized_weights") ? 8 : 0;
-    run->wire_bits_gradients = is_on(config, "zero_optimization.zero_quantized_gradients") ? 4 : 0;
+    run->wire_bits_gradients =
+        is_on(config, "zero_optimization.zero_quantized_gradients")
+            ? (int)zr_config_number(config, "libzero.quantized_gradient_bits", 4)
+            : 0;
 }
 
 static void read_precision(const zr_config *config, zr_sim_run *run)

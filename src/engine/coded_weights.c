@@ -63,6 +63,7 @@ zero_status zr_coded_weights_each(zero_engine *engine, int flat_param, bool chan
     int64_t most = space->bytes / (int64_t)sizeof(float),
             own = zr_own_shard(engine, flat_param).first;
     char *kept = zr_own_parameters(engine, flat_param);
+    assert(most > 0);
     for (int64_t first = 0; first < p->shard; first += most) {
         const weights w = {.engine = engine,
                            .flat_param = p,

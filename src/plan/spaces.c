@@ -97,7 +97,8 @@ static int64_t most_blocked_elems(const zr_plan *plan)
     int64_t most = 0;
     for (int p = 0; p < plan->flat_param_count; p++) {
         const zr_flat_param *flat_param = &plan->flat_params[p];
-        bool read = flat_param->state_first < 0 || (flat_param->coded && plan->settings.delayed);
+        bool read =
+            flat_param->state_first < 0 || (flat_param->coded && zr_plan_parameters_lag(plan));
         if (flat_param->weight_bits && read)
             most = ZR_MAX(most, ZR_MIN(flat_param->shard, ZR_STAGING_BUFFER_ELEMS));
     }

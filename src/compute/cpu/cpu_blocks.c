@@ -264,13 +264,35 @@ void ZR_CPU_TABLE(zr_cpu_blocks_encode)(zr_queue *queue, const zr_blocks *blocks
 
 INLINE void pairs_part(const uint8_t *from, int8_t *codes)
 {
+#if LANES > 4
+    const __m128i half = _mm_set1_epi8(15), sign = _mm_set1_epi8(8);
+    for (int i = 0; i < ZR_BLOCK / 2; i += 16) {
+        __m128i pairs = _mm_loadu_si128((const void *)(from + i)), low = _mm_and_si128(pairs, half),
+                high = _mm_and_si128(_mm_srli_epi16(pairs, 4), half);
+        low = _mm_sub_epi8(_mm_xor_si128(low, sign), sign);
+        high = _mm_sub_epi8(_mm_xor_si128(high, sign), sign);
+        _mm_storeu_si128((void *)(codes + 2 * i), _mm_unpacklo_epi8(low, high));
+        _mm_storeu_si128((void *)(codes + 2 * i + 16), _mm_unpackhi_epi8(low, high));
+    }
+#else
     for (int i = 0; i < ZR_BLOCK / 2; i++) {
         codes[2 * i] = (int8_t)((int8_t)(from[i] << 4) >> 4);
         codes[2 * i + 1] = (int8_t)((int8_t)from[i] >> 4);
     }
+#endif
 }
 
-INLINE void decode_block(zero_dtype type, bool add, const blocks_job *block)
+// finite: the scale is, so that no number is a NaN, which rounding to bf16 would have to look for.
+INLINE void number_put(zero_dtype type, bool finite, void *out, int64_t i, vf x)
+{
+    vw word = (vw)x;
+    if (type == ZERO_BF16 && finite)
+        halves_put(out, i, LANES, vw_to_halves((word + 0x7fff + (word >> 16 & 1)) >> 16));
+    else
+        vf_put_as(type, out, i, LANES, x);
+}
+
+INLINE void decode_all(zero_dtype type, bool add, bool finite, const blocks_job *block)
 {
     const float scale = *block->scale;
     const int8_t *codes = (const int8_t *)block->codes;
@@ -284,8 +306,16 @@ INLINE void decode_block(zero_dtype type, bool add, const blocks_job *block)
         vf x = vf_from_codes(codes + i) * scale;
         if (add)
             x += vf_load((float *)block->out + i);
-        vf_put_as(type, block->out, i, LANES, x);
+        number_put(type, finite, block->out, i, x);
     }
+}
+
+INLINE void decode_block(zero_dtype type, bool add, const blocks_job *block)
+{
+    if (type == ZERO_BF16 && isfinite(*block->scale))
+        decode_all(type, add, true, block);
+    else
+        decode_all(type, add, false, block);
 }
 
 INLINE void decode_short(zero_dtype type, bool add, const blocks_job *to, int64_t count)
