@@ -183,7 +183,7 @@ static zero_status start_gather(const blocks_case *c, char *own, zr_handle *hand
 // Slots in turn, one ahead, as stage 3 gathers them; each place is filled again and again.
 static zero_status gather_in_turn(zr_window *window, uint64_t *digest, zero_error *error)
 {
-    static _Thread_local char own[2][LONGEST];
+    static _Thread_local char own[2][LONGEST / ZR_BLOCK * (ZR_BLOCK + ZR_BLOCK_SCALE_BYTES)];
     static const int slots[] = {SLOT_ONE, SLOT_FEW, SLOT_LONG};
     blocks_case before = {0};
     zr_handle handles[2];

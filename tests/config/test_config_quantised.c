@@ -10,7 +10,7 @@ static void the_keys_are_read(void **state)
                                  "\"zero_quantized_weights\": true, "
                                  "\"zero_quantized_gradients\": true}}",
                                  &facts, &log);
-    assert_true(c->quantised_weights && c->quantised_gradients);
+    assert_true(c->quantised_weights && c->quantised_gradients && !c->quantised_frozen);
     assert_int_equal(c->gradient_bits, 4); // as DeepSpeed has it
     assert_int_equal(c->carry_reset, 0);
     zr_config_destroy(c);
@@ -23,8 +23,13 @@ static void the_keys_are_read(void **state)
     assert_true(c->carry_beta == 0.75);
     assert_int_equal(c->carry_reset, 64);
     zr_config_destroy(c);
+    c = resolved_well("{\"zero_optimization\": {\"stage\": 3, "
+                      "\"zero_quantized_nontrainable_weights\": true}}",
+                      &facts, &log);
+    assert_true(c->quantised_frozen && !c->quantised_weights && !c->quantised_gradients);
+    zr_config_destroy(c);
     c = resolved_well("{}", &facts, &log);
-    assert_false(c->quantised_weights || c->quantised_gradients);
+    assert_false(c->quantised_frozen || c->quantised_weights || c->quantised_gradients);
     zr_config_destroy(c);
 }
 
@@ -61,6 +66,7 @@ static void gradients_have_them_from_stage_1_on(void **state)
 
 #define Z "zero_optimization."
 #define WEIGHTS "\"zero_quantized_weights\": true"
+#define FROZEN "\"zero_quantized_nontrainable_weights\": true"
 #define GRADIENTS "\"zero_quantized_gradients\": true"
 #define TENSOR                                                                                     \
     "but libzero.exact_tensor promises the same bits on any number of tensor ranks, and blocks "  \
@@ -70,11 +76,11 @@ static const struct {
     const char *zero, *more, *words;
 } refused[] = {
     {"\"stage\": 2, " WEIGHTS, "",
-     "ds.json:1: " Z "zero_quantized_weights is true, but the stage is 2, where ranks do not "
+     Z "zero_quantized_weights is true, but the stage is 2, where ranks do not "
      "exchange them so; expected stage 3"},
     {"\"stage\": 0, " WEIGHTS, "", "the stage is 0, where ranks do not exchange them so"},
     {"\"stage\": 0, " GRADIENTS, "",
-     "ds.json:1: " Z "zero_quantized_gradients is true, but the stage is 0, where ranks do not "
+     Z "zero_quantized_gradients is true, but the stage is 0, where ranks do not "
      "exchange them so; expected stage 1, 2 or 3"},
     {"\"stage\": 3, \"offload_param\": {\"device\": \"nvme\", \"nvme_path\": \"/tmp\"}, " WEIGHTS,
      "",
@@ -85,13 +91,18 @@ static const struct {
     {"\"stage\": 1, " GRADIENTS, ", \"libzero\": {\"exact_tensor\": 2}",
      Z "zero_quantized_gradients is true, " TENSOR},
     {"\"stage\": 1, " GRADIENTS, ", \"libzero\": {\"quantized_gradient_bits\": 6}",
-     "ds.json:1: libzero.quantized_gradient_bits is 6, but codes have 4 bits or 8"},
+     "libzero.quantized_gradient_bits is 6, but codes have 4 bits or 8"},
     {"\"stage\": 1, " GRADIENTS, ", \"libzero\": {\"quantized_gradient_bits\": 16}",
      "libzero.quantized_gradient_bits is 16"},
     {"\"stage\": 1, " GRADIENTS, ", \"libzero\": {\"quantized_gradient_bits\": 3}",
      "libzero.quantized_gradient_bits is 3"},
-    {"\"stage\": 3, \"zero_quantized_nontrainable_weights\": true", "",
-     Z "zero_quantized_nontrainable_weights"},
+    {"\"stage\": 1, " FROZEN, "",
+     Z "zero_quantized_nontrainable_weights is true, but the stage is 1, where ranks do not "
+     "exchange them so; expected stage 3"},
+    {"\"stage\": 3, \"offload_param\": {\"device\": \"nvme\", \"nvme_path\": \"/tmp\"}, " FROZEN, "",
+     Z "zero_quantized_nontrainable_weights is true, but parameters are on NVMe"},
+    {"\"stage\": 3, " FROZEN, ", \"libzero\": {\"exact_tensor\": 2}",
+     Z "zero_quantized_nontrainable_weights is true, " TENSOR},
     {"\"stage\": 2, " GRADIENTS ", \"zeropp_loco_param\": {\"err_beta\": 0.5}", "",
      Z "zeropp_loco_param.err_beta is 0.5, but the other of err_beta and reset_T is not there; "
      "expected both"},

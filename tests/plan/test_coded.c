@@ -201,7 +201,8 @@ static int64_t rows_of(const zr_plan *plan, zero_memory_category category)
     return bytes;
 }
 
-// Parameters: the copies and the shards as they lie; the total is that of all rows.
+// Parameters: the copies and the shards as they lie, and the values between steps; the total is that
+// of all rows.
 static void check_rows(const zr_plan *plan, const zr_plan *plain)
 {
     int64_t rows = 0;
@@ -209,8 +210,11 @@ static void check_rows(const zr_plan *plan, const zr_plan *plain)
         rows += rows_of(plan, (zero_memory_category)c);
     assert_int_equal(zr_plan_total_bytes(plan), rows);
     if (zr_plan_codes_weights(plan)) {
-        assert_int_equal(rows_of(plan, ZERO_MEM_parameters), plan->shard_bytes[ZERO_TIER_device]);
-        assert_true(rows_of(plan, ZERO_MEM_parameters) < rows_of(plain, ZERO_MEM_parameters));
+        int64_t values = plan->spaces[ZR_SPACE_WEIGHT_VALUES].bytes,
+                shards = plan->shard_bytes[ZERO_TIER_device];
+        assert_int_equal(rows_of(plan, ZERO_MEM_parameters), shards + values);
+        assert_true(shards < plain->shard_bytes[ZERO_TIER_device]);
+        assert_true(values <= ZR_STAGING_BUFFER_ELEMS * 4);
     }
     assert_true(plan->hash != plain->hash);
 }
