@@ -12,8 +12,12 @@ DISK="{\"device\": \"nvme\", \"nvme_path\": \"$WORK/nvme\"}"
 
 # keys CODES: of zero_optimization; bits of gradients go to libzero.
 keys() {
-    case $1 in none) ;; w) echo ', "zero_quantized_weights": true' ;; g*) echo ', "zero_quantized_gradients": true' ;;
-        both*) echo ', "zero_quantized_weights": true, "zero_quantized_gradients": true' ;; esac
+    local all=
+    case $1 in w | both* | all) all+=', "zero_quantized_weights": true' ;; esac
+    case $1 in g* | both* | loco | all) all+=', "zero_quantized_gradients": true' ;; esac
+    case $1 in f | all) all+=', "zero_quantized_nontrainable_weights": true' ;; esac
+    case $1 in loco) all+=', "zeropp_loco_param": {"err_beta": 0.5, "reset_T": 2}' ;; esac
+    echo "$all"
 }
 bits() { case $1 in g8 | both8) echo '"quantized_gradient_bits": 8' ;; *) echo '"allow_unknown": false' ;; esac; }
 # config CODES STAGE [ZERO [LIBZERO [MORE]]]: writes config.json; the last three begin with a comma.
@@ -99,11 +103,11 @@ possible() { # possible CODES RANKS WAY
     mpi | mpi-apart) [ $mpi = yes ] ;;
     machines | machines-2 | alone) [ $machines = yes ] && [ "$2" -gt 1 ] ;;
     hpz) [ $machines = yes ] && [ "$2" = 4 ] ;;
-    1 | 2) case $1 in g*) ;; *) false ;; esac ;;
+    1 | 2) case $1 in g* | loco) ;; *) false ;; esac ;;
     *) ;;
     esac
 }
-for codes in w g4 g8 both; do
+for codes in w g4 g8 both loco; do
     for ranks in 1 2 4; do
         for how in plain mpi machines alone threads machines-2 apart ahead mpi-apart buckets cpu states disk tiers hpz again 1 2; do
             possible $codes $ranks $how || continue
@@ -116,7 +120,7 @@ config none 3
 for ranks in 1 2 4; do
     run --ranks $ranks
     is none-$ranks plain
-    for pair in none:w none:g4 none:g8 g4:g8 w:both g4:both; do
+    for pair in none:w none:g4 none:g8 g4:g8 w:both g4:both g4:loco; do
         [ ! -e sum-${pair%:*}-$ranks ] || [ ! -e sum-${pair#*:}-$ranks ] || differ ${pair%:*}-$ranks ${pair#*:}-$ranks
     done
 done

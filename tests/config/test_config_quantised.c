@@ -93,9 +93,9 @@ static const struct {
     {"\"stage\": 1, " GRADIENTS, ", \"libzero\": {\"quantized_gradient_bits\": 6}",
      "libzero.quantized_gradient_bits is 6, but codes have 4 bits or 8"},
     {"\"stage\": 1, " GRADIENTS, ", \"libzero\": {\"quantized_gradient_bits\": 16}",
-     "libzero.quantized_gradient_bits is 16"},
+     "libzero.quantized_gradient_bits: found 16, expected an integer from 4 to 8"},
     {"\"stage\": 1, " GRADIENTS, ", \"libzero\": {\"quantized_gradient_bits\": 3}",
-     "libzero.quantized_gradient_bits is 3"},
+     "libzero.quantized_gradient_bits: found 3, expected"},
     {"\"stage\": 1, " FROZEN, "",
      Z "zero_quantized_nontrainable_weights is true, but the stage is 1, where ranks do not "
      "exchange them so; expected stage 3"},
