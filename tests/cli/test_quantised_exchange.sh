@@ -96,7 +96,12 @@ way() {
     threads) THREADS=2 run --ranks "$ranks" ;;
     *) run --ranks "$ranks" ;;
     esac
-    is "$codes-$ranks" "$3"
+    # Machines of several ranks each sum first what these contribute, and round that: bits of their own.
+    case $codes-$3-$ranks in
+    w-*) is "$codes-$ranks" "$3" ;;
+    *-machines-4 | *-machines-2-4 | *-hpz-4) is "$codes-$ranks-hops" "$3" ;;
+    *) is "$codes-$ranks" "$3" ;;
+    esac
 }
 possible() { # possible CODES RANKS WAY
     case $3 in
@@ -120,8 +125,204 @@ config none 3
 for ranks in 1 2 4; do
     run --ranks $ranks
     is none-$ranks plain
+    [ ! -e sum-g4-$ranks-hops ] || [ ! -e sum-g4-$ranks ] || differ g4-$ranks g4-$ranks-hops
     for pair in none:w none:g4 none:g8 g4:g8 w:both g4:both g4:loco; do
         [ ! -e sum-${pair%:*}-$ranks ] || [ ! -e sum-${pair#*:}-$ranks ] || differ ${pair%:*}-$ranks ${pair#*:}-$ranks
     done
 done
 echo "$runs runs: one set of weights for each grid"
+
+# What else a training has: each row on another carrier (codes of both kinds, stage 3) and at other stages (codes of gradients), with one set
+# of weights. NAME;OPTION...;of zero_optimization;of libzero;of the top. The ranks are 4 where models have several, else 2.
+cat >rows <<ROWS
+fp16;--dtype fp16;;;
+bf16;--dtype bf16;;;
+bf16-disk;--dtype bf16;, "offload_optimizer": $DISK;;
+adafactor;;;;, "optimizer": {"type": "Adafactor", "params": {"lr": 0.01}}
+lamb;;;;, "optimizer": {"type": "Lamb", "params": {"lr": 0.01}}
+muon;;;;, "optimizer": {"type": "Muon", "params": {"lr": 0.002, "weight_decay": 0.01}}
+muon16;--dtype bf16;;;, "optimizer": {"type": "Muon", "params": {"lr": 0.002, "weight_decay": 0.01}}
+lion;;;;, "optimizer": {"type": "Lion", "params": {"lr": 0.001}}
+sgd;;;;, "optimizer": {"type": "SGD", "params": {"lr": 0.1, "momentum": 0.9}}
+states;--optimizer-states 8bit;;;
+states16;--optimizer-states bf16 --dtype bf16;;;
+ema;--ema 0.9;;;
+ema16;--ema 0.9 --dtype bf16;;;
+late;;, "offload_optimizer": $CPU;, "delayed_update": {"start_step": 2};
+late16;--dtype bf16;, "offload_optimizer": $CPU;, "delayed_update": {"start_step": 1};
+ratio-3;;, "offload_optimizer": {"device": "cpu", "ratio": 0.5};;
+groups;;, "sub_group_size": 3000, "offload_optimizer": $DISK;;
+tensor;--tensor 2;;;
+tensor16;--tensor 2 --sequence-parallel --dtype bf16;;;
+1f1b;--pipeline 2;;;
+gpipe;--pipeline 2 --schedule gpipe;;;
+zb-h1;--pipeline 2 --schedule zb-h1 --dtype bf16;;;
+interleaved;--pipeline 2 --schedule interleaved:2;;;
+2bw;--pipeline 2 --schedule 2bw;;;
+pipedream-1;--pipeline 2 --schedule pipedream;;;, "gradient_clipping": 0
+again-piped;--pipeline 2;;;, "activation_checkpointing": {"number_checkpoints": 2}
+llama;;;;
+llama-tiles;;;, "tiling": {"mlp": 2};
+ROWS
+# tries KEY STAGE CODES WAY OPTION...: a run by that way, with the weights of the key.
+tries() {
+    local key=$1 stage=$2 codes=$3 by=$4
+    shift 4
+    config "$codes" "$stage" "$zero" "$ours" "$more"
+    case $by in
+    mpi) [ $mpi = yes ] || return 0 && by_mpi "$ranks" 0 "$@" ;;
+    alone) [ $machines = yes ] || return 0 && by_mpi "$ranks" 1 "$@" ;;
+    threads) THREADS=2 run --ranks "$ranks" "$@" ;;
+    *) run --ranks "$ranks" "$@" ;;
+    esac
+    is "$key" "$by, stage $stage"
+}
+ways_of() { # ways_of NAME OPTION...: the row's runs
+    local name=$1 by stage stages='3 2 1'
+    shift
+    case $name in *-3) stages=3 ;; *-1) stages='2 1' ;; esac
+    for stage in $stages; do tries "$name-g4" "$stage" g4 shared "$@"; done
+    tries "$name-g4" "${stages%% *}" g4 alone "$@"
+    case $name in *-1) return 0 ;; esac
+    for by in shared mpi alone threads; do tries "$name-both" 3 both $by "$@"; done
+    for by in shared mpi; do tries "$name-w" 3 w $by "$@"; done
+    differ "$name-both" "$name-g4"
+    differ "$name-both" "$name-w"
+}
+runs=0
+while IFS=';' read -r -u 3 name options zero ours more; do
+    tried || continue
+    case $options in *pipeline* | *tensor*) ranks=4 ;; *) ranks=2 ;; esac
+    case $name in llama*) MODEL=llama:layers=2,heads=4,kv_heads=2,width=32,context=32,tied=0 ;; interleaved) MODEL=gpt2:layers=4,heads=2,width=32,context=32 ;; *) MODEL=$TINY ;; esac
+    # shellcheck disable=SC2086 # options are words
+    ways_of "$name" $options
+done 3<rows
+MODEL=$TINY
+echo "$runs runs: one set of weights with each of what else a training has"
+
+# Codes of weights begin at tensors and contributions are rounded before they are added, so exact_world's promise holds.
+STEPS=3
+for codes in $([ $all = yes ] && echo w g4 g8 both both8 || echo g4 both); do
+    for ranks in 1 2 4; do
+        config $codes 3 "" ', "exact_world": true'
+        run --ranks $ranks
+        is "world-$codes" "$ranks ranks"
+    done
+done
+differ world-both none-1
+echo "exact_world"
+
+# Adapters.
+config none 0
+run --ranks 1
+mv run base
+adapters() { # adapters LAUNCHER -- OPTION...
+    local launcher=()
+    while [ "$1" != -- ]; do launcher+=("$1"); shift; done
+    shift
+    expect 0 ${launcher[@]+"${launcher[@]}"} "$ZERO" train --model base/model --lora r=4,alpha=8 --data "$TEXT" --threads 1 --quiet --config config.json \
+        --val none --steps 3 --no-final-checkpoint --lr 0.01 --out run --overwrite "$@"
+}
+for codes in $([ $all = yes ] && echo w f g4 loco both all || echo f all); do
+    config $codes 3
+    adapters -- --ranks 2
+    is "lora-$codes" shared
+    [ $mpi = no ] || { adapters "${MPIRUN[@]}" -n 2 -- --comm mpi && is "lora-$codes" mpi; }
+    [ $machines = no ] || { adapters "${MPIRUN[@]}" -n 2 ./host.sh 1 -- --comm mpi && is "lora-$codes" machines; }
+done
+differ lora-f lora-all
+echo "adapters"
+
+# A run goes on with the bits of one that was never interrupted; on other grids, and without the keys, it goes on.
+going() { # going OUT STEPS OPTION...
+    expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet --config config.json --val none --schedule-lr constant --warmup 1 --lr 0.01 --keep 0 \
+        --save-every 2 --out "$1" --steps "$2" "${@:3}"
+}
+for codes in $([ $all = yes ] && echo w g8 loco both || echo loco both); do
+    config $codes 3
+    going long 4 --ranks 2
+    going part 2 --ranks 2
+    cp -r part other && cp -r part fewer && cp -r part plain
+    going part 4 --ranks 2 --resume
+    cmp part/model/model.safetensors long/model/model.safetensors || fail "$codes: 2 steps and 2 more are not 4"
+    going other 4 --ranks 4 --resume
+    config none 3
+    going fewer 4 --ranks 1 --resume
+    config none 1
+    going plain 4 --ranks 2 --resume
+    for run in other fewer plain; do
+        [ "$("$ZERO" verify $run >/dev/null && echo well)" = well ] || fail "$codes: a checkpoint of $run is broken"
+        python3 - long $run <<'PY' || fail "$codes: $run goes on from elsewhere"
+import json, sys
+def losses(run): return [row["loss"] for row in map(json.loads, open(run + "/metrics.jsonl")) if "loss" in row]
+long, run = map(losses, sys.argv[1:])
+
+sys.exit(not (len(long) == len(run) == 4 and abs(long[-1] - run[-1]) < 0.05 * long[-1]))
+PY
+    done
+    rm -r long part other fewer plain
+done
+config none 1
+going long 2 --ranks 2
+config both 3
+going long 4 --ranks 4 --resume
+rm -r long
+echo "resumed"
+
+# What the codes save of what comes from another machine: to the byte what zero plan says.
+MODEL=gpt2:layers=2,heads=4,width=256,context=32
+for dtype in fp32 bf16; do
+    for codes in none w g4 g8 both; do
+        config $codes 3
+        "$ZERO" plan --new $MODEL --config config.json --dtype $dtype --ranks 2 --machines 2 --json >plan-$dtype-$codes.json || fail "zero plan"
+        [ $machines = no ] || { by_mpi 2 1 --dtype $dtype && cp run/metrics.jsonl counted-$dtype-$codes.jsonl; }
+    done
+done
+MODEL=$TINY
+python3 - <<'PY' || fail "codes save less than they should"
+import json, os, sys
+def planned(dtype, codes):
+    return [row for row in json.load(open(f"plan-{dtype}-{codes}.json"))["rows"] if row["stage"] == 3][0]["network"]["data"]["most"]
+def counted(dtype, codes):
+    step = [row for row in map(json.loads, open(f"counted-{dtype}-{codes}.jsonl")) if "ms" in row][-1]["comm"]
+    return step["reduce_scatter"]["network"], step["all_gather"]["network"]
+for dtype, weights, four, eight in ("fp32", 0.26, 0.135, 0.26), ("bf16", 0.52, 0.27, 0.52):
+    assert planned(dtype, "both") < min(planned(dtype, "w"), planned(dtype, "g4")) < planned(dtype, "none")
+    assert planned(dtype, "none") - planned(dtype, "both") == 2 * planned(dtype, "none") - planned(dtype, "w") - planned(dtype, "g4")
+    if not os.path.exists(f"counted-{dtype}-both.jsonl"):
+        continue
+    step = {codes: counted(dtype, codes) for codes in ("none", "w", "g4", "g8", "both")}
+    for codes, (summed, gathered) in step.items():
+        assert summed + gathered == planned(dtype, codes), (dtype, codes, summed, gathered, planned(dtype, codes))
+        ratios = summed / step["none"][0], gathered / step["none"][1]
+        most = {"none": 1, "w": 1, "g4": four, "g8": eight, "both": four}[codes], weights if codes in ("w", "both") else 1
+        print(f"{dtype}, {codes}: gradients x {ratios[0]:.3f}, weights x {ratios[1]:.3f}")
+        assert all(ratio <= limit for ratio, limit in zip(ratios, most)), (ratios, most)
+PY
+
+# What they cannot mean.
+no() { # no WORDS OPTION...
+    refused 78 "$1" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet --config config.json --steps 1 --out out "${@:2}"
+}
+config w 2
+no "zero_optimization.zero_quantized_weights is true, but the stage is 2, where ranks do not exchange them so; expected stage 3"
+config both 3
+no "but the stage is 1" --stage 1 --ranks 2
+config g4 0
+no "zero_optimization.zero_quantized_gradients is true, but the stage is 0, where ranks do not exchange them so; expected stage 1, 2 or 3" --ranks 2
+config w 3 ", \"offload_param\": $DISK"
+no "zero_optimization.zero_quantized_weights is true, but parameters are on NVMe (offload_param.device)"
+config w 3 "" ', "exact_tensor": 2'
+no "zero_optimization.zero_quantized_weights is true, but libzero.exact_tensor promises the same bits on any number of tensor ranks"
+config g8 2 "" ', "exact_tensor": 2'
+no "zero_optimization.zero_quantized_gradients is true, but libzero.exact_tensor promises the same bits on any number of tensor ranks"
+config g4 2 "" ', "quantized_gradient_bits": 5'
+no "libzero.quantized_gradient_bits is 5, but codes have 4 bits or 8"
+config f 1
+no "zero_optimization.zero_quantized_nontrainable_weights is true, but the stage is 1"
+config loco 2 "" ', "exact_world": true'
+no "zero_optimization.zeropp_loco_param.err_beta is 0.5, but libzero.exact_world promises the same bits on any number of ranks"
+config none 2 ', "zeropp_loco_param": {"err_beta": 0.5, "reset_T": 2}'
+no "but gradients are not quantised; expected zero_optimization.zero_quantized_gradients: true"
+echo "refusals"
+exit 0

@@ -6,6 +6,7 @@
 #include "base/blocks.h"
 #include "base/random.h"
 
+#include <math.h>
 #include <string.h>
 
 static inline uint32_t draw_block_word(uint64_t of, int64_t i)
@@ -32,6 +33,24 @@ static inline int block_code_of(int bits, uint64_t of, int64_t i)
 static inline float block_value_of(int bits, uint64_t of, int64_t i)
 {
     return (float)block_code_of(bits, of, i) * block_scale_of(of, i / ZR_BLOCK);
+}
+
+// Rounds the elements of a block as codes of so many bits have them, one at a time.
+static inline void round_block(int bits, float *x)
+{
+    float largest = 0;
+    for (int i = 0; i < ZR_BLOCK; i++)
+        largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
+    float scale = largest / (bits == 8 ? 127 : 7);
+    uint32_t of_scale;
+    memcpy(&of_scale, &scale, sizeof scale);
+    of_scale = of_scale >> 7 << 7;
+    memcpy(&scale, &of_scale, sizeof scale);
+    float inverse = scale > 0 ? 1 / scale : 0;
+    for (int i = 0; i < ZR_BLOCK; i++) {
+        float quotient = x[i] * inverse;
+        x[i] = nearbyintf(quotient) * scale;
+    }
 }
 
 // Writes elements `first` on of those that `of` names; elems: a multiple of ZR_BLOCK.

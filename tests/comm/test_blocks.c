@@ -2,7 +2,7 @@
 // communicator.
 #include "blocks_support.h"
 #include "exercise.h"
-#include "widen_portable.h"
+#include "blocks_portable.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -124,6 +124,76 @@ static void a_range_begins_at_its_block(void **state)
     }
 }
 
+// ---- narrowing ----
+
+// Numbers of a wide range, whose largest one lies anywhere in its block.
+static void fill_numbers(float *x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t word = draw_block_word(9, i);
+        float scale = ldexpf(1, (int)(draw_block_word(10, i / ZR_BLOCK) % 60) - 30);
+        x[i] = ((float)(word & 0xffffff) / 0x1000000p0f - 0.5f) * scale;
+    }
+}
+
+typedef void (*narrow_function)(int bits, const float *x, int64_t count, void *out);
+
+// What codes stand for is the nearest that the block's scale has, and they become themselves again.
+static void check_narrowing(narrow_function narrow)
+{
+    enum { COUNT = 40 * ZR_BLOCK };
+    static float x[COUNT], wide[COUNT], again[COUNT];
+    static char encoded[COUNT * 2], twice[COUNT * 2];
+    for (int b = 0; b < ZR_COUNT(code_bits); b++) {
+        int bits = code_bits[b];
+        fill_numbers(x, COUNT);
+        memset(encoded, 0x5a, sizeof encoded);
+        narrow(bits, x, COUNT, encoded);
+        assert_int_equal(encoded[zr_block_bytes(bits, COUNT)], 0x5a); // nothing behind it
+        widen_block_range_portable(bits, encoded, 0, COUNT, wide);
+        for (int k = 0; k < COUNT; k += ZR_BLOCK) {
+            memcpy(again, x + k, sizeof(float) * ZR_BLOCK);
+            round_block(bits, again);
+            for (int i = 0; i < ZR_BLOCK; i++)
+                if (wide[k + i] != again[i])
+                    fail_msg("element %d in %d bits: %.9g becomes %.9g, not %.9g", k + i, bits,
+                             x[k + i], wide[k + i], again[i]);
+        }
+        narrow(bits, wide, COUNT, twice);
+        assert_memory_equal(encoded, twice, (size_t)zr_block_bytes(bits, COUNT));
+    }
+}
+
+static void sums_become_codes(void **state)
+{
+    check_narrowing(zr_narrow_blocks);
+    check_narrowing(narrow_blocks_portable);
+}
+
+// A block that is not finite becomes NaN, one of what is next to nothing 0; the others stay.
+static void odd_blocks_become_codes(void **state)
+{
+    enum { BLOCKS = 6 };
+    static float x[BLOCKS * ZR_BLOCK], wide[BLOCKS * ZR_BLOCK];
+    static char vectors[BLOCKS * 300], portable[BLOCKS * 300];
+    const float odd[BLOCKS] = {INFINITY, NAN, 0x1p-127f, -0.0f, -INFINITY, 3.0e38f};
+    for (int b = 0; b < ZR_COUNT(code_bits); b++) {
+        int bits = code_bits[b];
+        for (int i = 0; i < ZR_COUNT(x); i++)
+            x[i] = i % ZR_BLOCK == 77 ? odd[i / ZR_BLOCK] : 0;
+        zr_narrow_blocks(bits, x, ZR_COUNT(x), vectors);
+        narrow_blocks_portable(bits, x, ZR_COUNT(x), portable);
+        assert_memory_equal(vectors, portable, (size_t)zr_block_bytes(bits, ZR_COUNT(x)));
+        widen_block_range_portable(bits, vectors, 0, ZR_COUNT(x), wide);
+        for (int k = 0; k < BLOCKS; k++) {
+            const float *block = wide + k * ZR_BLOCK;
+            assert_true(isfinite(odd[k]) ? block[0] == 0 && !signbit(block[0]) : isnan(block[0]));
+        }
+        assert_true(wide[2 * ZR_BLOCK + 77] == 0 && wide[3 * ZR_BLOCK + 77] == 0);
+        assert_true(fabsf(wide[5 * ZR_BLOCK + 77] - 3.0e38f) < 1e34f);
+    }
+}
+
 // ---- the tree ----
 
 static void check_sum(int bits, int ranks, int64_t count, zero_dtype to, int adds, int threads)
@@ -153,6 +223,28 @@ static void check_sum(int bits, int ranks, int64_t count, zero_dtype to, int add
     }
     free(sum);
     free(encoded);
+}
+
+// The sum as codes: those of what the sum in fp32 is.
+static void a_sum_may_become_codes(void **state)
+{
+    enum { COUNT = 9 * ZR_BLOCK, RANKS = 3 };
+    static char encoded[RANKS][COUNT * 2], codes[COUNT * 2], want[COUNT * 2];
+    static float sum[COUNT];
+    for (int b = 0; b < ZR_COUNT(code_bits); b++) {
+        int bits = code_bits[b];
+        const void *sources[RANKS];
+        for (int r = 0; r < RANKS; r++) {
+            sources[r] = encoded[r];
+            write_blocks(bits, (uint64_t)r, 0, COUNT, encoded[r]);
+        }
+        zr_tree_sum_blocks(&(zr_sum_target){.data = sum, .dtype = ZERO_F32}, bits, sources, RANKS,
+                           COUNT, 1);
+        zr_tree_sum_blocks(&(zr_sum_target){.data = codes, .bits = bits}, bits, sources, RANKS,
+                           COUNT, 1);
+        narrow_blocks_portable(bits, sum, COUNT, want);
+        assert_memory_equal(codes, want, (size_t)zr_block_bytes(bits, COUNT));
+    }
 }
 
 static void sums_of_codes_follow_the_tree(void **state)
@@ -282,6 +374,9 @@ int main(void)
         cmocka_unit_test(nothing_is_widened_to_nothing),
         cmocka_unit_test(every_code_is_the_same_with_vectors_and_without),
         cmocka_unit_test(a_range_begins_at_its_block),
+        cmocka_unit_test(sums_become_codes),
+        cmocka_unit_test(odd_blocks_become_codes),
+        cmocka_unit_test(a_sum_may_become_codes),
         cmocka_unit_test(sums_of_codes_follow_the_tree),
         cmocka_unit_test(operands_that_lie_elsewhere_are_refused),
         cmocka_unit_test(ranks_that_send_other_codes_are_told),
