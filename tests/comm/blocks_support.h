@@ -17,8 +17,8 @@ static inline uint32_t draw_block_word(uint64_t of, int64_t i)
 // A scale as blocks_encode makes them: its fraction's last 7 bits are 0; from 2^-10 to below 2^4.
 static inline float block_scale_of(uint64_t of, int64_t block)
 {
-    uint32_t word = draw_block_word(of, -1 - block), bits = (117 + word % 14) << 23 |
-                                                            (word >> 8 & 0xffff) << 7;
+    uint32_t word = draw_block_word(of, -1 - block),
+             bits = (117 + word % 14) << 23 | (word >> 8 & 0xffff) << 7;
     float scale;
     memcpy(&scale, &bits, sizeof scale);
     return scale;

@@ -44,8 +44,8 @@ static zero_status check_counted(const zero_comm *comm, zero_comm_op op, int bit
                                  int shards, int afar, const zero_traffic *before,
                                  zero_error *error)
 {
-    int64_t shard = elems / 256 * (4 + 256 * bits / 8), bytes = comm->traffic.bytes[op] -
-                                                                before->bytes[op],
+    int64_t shard = elems / 256 * (4 + 256 * bits / 8),
+            bytes = comm->traffic.bytes[op] - before->bytes[op],
             network = comm->traffic.network[op] - before->network[op];
     if (bytes != shards * shard || network != afar * shard)
         return zr_fail(error, ZERO_ERR_DATA,
@@ -156,12 +156,12 @@ static zero_status sum_into(const blocks_case *c, const zr_sum_target *to, zero_
     int64_t n = shard_elems[c->slot];
     for (int64_t i = 0; i < n; i++)
         store_as(c->to, to->data, i, to->adds ? old_value(c, i) : 0);
-    ZERO_TRY(zr_comm_start_blocks(c->window, c->slot, offset_of(c->slot, comm->size), n, c->bits, to,
-                                  &handle, error));
+    ZERO_TRY(zr_comm_start_blocks(c->window, c->slot, offset_of(c->slot, comm->size), n, c->bits,
+                                  to, &handle, error));
     ZERO_TRY(zr_comm_wait(&handle, error));
     ZERO_TRY(check_sum(c, to, to->adds ? "sum that adds" : "sum", error));
-    int afar = sums_in_two_hops(comm) ? comm->size / members_of(comm, 0).count - 1
-                                      : comm->strangers;
+    int afar =
+        sums_in_two_hops(comm) ? comm->size / members_of(comm, 0).count - 1 : comm->strangers;
     return check_counted(comm, ZERO_COMM_reduce_scatter, c->bits, n, comm->size - 1, afar, &before,
                          error);
 }
@@ -231,8 +231,7 @@ static zero_status check_gathered(const blocks_case *c, uint64_t *digest, zero_e
             if (load_as(c->to, region, r * n + i) !=
                 rounded_to(c->to, block_value_of(c->bits, name_of(r, c->slot, c->round), i)))
                 return wrong(comm, "gather", c->bits, r * n + i, error);
-    *digest =
-        zr_hash_bytes(region, (size_t)(n * comm->size) * zero_dtype_bytes(c->to), *digest);
+    *digest = zr_hash_bytes(region, (size_t)(n * comm->size) * zero_dtype_bytes(c->to), *digest);
     return ZERO_OK;
 }
 
@@ -246,8 +245,8 @@ static zero_status start_gather(const blocks_case *c, char *own, zr_handle *hand
     ZERO_TRY(zr_comm_start_gather(c->window, c->slot, offset_of(c->slot, comm->size), n, c->to,
                                   c->bits, own, handle, error));
     int shards = comm->machine_ranks > 1 ? comm->fetches : comm->size - 1;
-    return check_counted(comm, ZERO_COMM_all_gather, c->bits, n, shards, comm->fetches,
-                         &before, error);
+    return check_counted(comm, ZERO_COMM_all_gather, c->bits, n, shards, comm->fetches, &before,
+                         error);
 }
 
 // Slots in turn, one ahead, as stage 3 gathers them; each place is filled again and again.

@@ -60,7 +60,7 @@ static void check_widening(const widening *w, widen_function widen, int threads)
 static void check_widenings(widen_function widen)
 {
     // Blocks, parts of 1024 elements and some more, and what threads share (from 65536 on).
-    static const int64_t sizes[] = {256,  512,   768,   1024,  1280,  2048,  2304, 4096,
+    static const int64_t sizes[] = {256,  512,   768,   1024,  1280,  2048,  2304,  4096,
                                     7936, 16384, 65536, 65792, 69888, 70144, 300032};
     for (int s = 0; s < ZR_COUNT(sizes); s++)
         for (int b = 0; b < ZR_COUNT(code_bits); b++)
@@ -345,11 +345,11 @@ static zero_status send_other_codes(zero_comm *comm, void *user, zero_error *err
     zr_handle handle;
     const zr_sum_target to = {.data = sum, .dtype = ZERO_F32};
     ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC, WINDOW, 1, NULL, &window, error));
-    zero_status status = bits[comm->rank]
-                             ? zr_comm_start_blocks(&window, 0, 0, ZR_BLOCK, bits[comm->rank], &to,
-                                                    &handle, error)
-                             : zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, ZR_BLOCK,
-                                             ZERO_F32, &to, &handle, error);
+    zero_status status =
+        bits[comm->rank]
+            ? zr_comm_start_blocks(&window, 0, 0, ZR_BLOCK, bits[comm->rank], &to, &handle, error)
+            : zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, ZR_BLOCK, ZERO_F32, &to,
+                            &handle, error);
     status = status ? status : zr_comm_wait(&handle, error);
     zr_window_destroy(&window);
     return status;

@@ -69,7 +69,7 @@ static void gradients_have_them_from_stage_1_on(void **state)
 #define FROZEN "\"zero_quantized_nontrainable_weights\": true"
 #define GRADIENTS "\"zero_quantized_gradients\": true"
 #define TENSOR                                                                                     \
-    "but libzero.exact_tensor promises the same bits on any number of tensor ranks, and blocks "  \
+    "but libzero.exact_tensor promises the same bits on any number of tensor ranks, and blocks "   \
     "lie in slices of theirs; keep one of them"
 
 static const struct {
@@ -77,15 +77,15 @@ static const struct {
 } refused[] = {
     {"\"stage\": 2, " WEIGHTS, "",
      Z "zero_quantized_weights is true, but the stage is 2, where ranks do not "
-     "exchange them so; expected stage 3"},
+       "exchange them so; expected stage 3"},
     {"\"stage\": 0, " WEIGHTS, "", "the stage is 0, where ranks do not exchange them so"},
     {"\"stage\": 0, " GRADIENTS, "",
      Z "zero_quantized_gradients is true, but the stage is 0, where ranks do not "
-     "exchange them so; expected stage 1, 2 or 3"},
+       "exchange them so; expected stage 1, 2 or 3"},
     {"\"stage\": 3, \"offload_param\": {\"device\": \"nvme\", \"nvme_path\": \"/tmp\"}, " WEIGHTS,
      "",
      Z "zero_quantized_weights is true, but parameters are on NVMe (offload_param.device), whose "
-     "blocks of 4096 bytes codes do not fill; expected them on \"cpu\" or \"none\""},
+       "blocks of 4096 bytes codes do not fill; expected them on \"cpu\" or \"none\""},
     {"\"stage\": 3, " WEIGHTS, ", \"libzero\": {\"exact_tensor\": 2}",
      Z "zero_quantized_weights is true, " TENSOR},
     {"\"stage\": 1, " GRADIENTS, ", \"libzero\": {\"exact_tensor\": 2}",
@@ -98,26 +98,26 @@ static const struct {
      "libzero.quantized_gradient_bits: found 3, expected"},
     {"\"stage\": 1, " FROZEN, "",
      Z "zero_quantized_nontrainable_weights is true, but the stage is 1, where ranks do not "
-     "exchange them so; expected stage 3"},
-    {"\"stage\": 3, \"offload_param\": {\"device\": \"nvme\", \"nvme_path\": \"/tmp\"}, " FROZEN, "",
-     Z "zero_quantized_nontrainable_weights is true, but parameters are on NVMe"},
+       "exchange them so; expected stage 3"},
+    {"\"stage\": 3, \"offload_param\": {\"device\": \"nvme\", \"nvme_path\": \"/tmp\"}, " FROZEN,
+     "", Z "zero_quantized_nontrainable_weights is true, but parameters are on NVMe"},
     {"\"stage\": 3, " FROZEN, ", \"libzero\": {\"exact_tensor\": 2}",
      Z "zero_quantized_nontrainable_weights is true, " TENSOR},
     {"\"stage\": 2, " GRADIENTS ", \"zeropp_loco_param\": {\"err_beta\": 0.5}", "",
      Z "zeropp_loco_param.err_beta is 0.5, but the other of err_beta and reset_T is not there; "
-     "expected both"},
+       "expected both"},
     {"\"stage\": 2, " GRADIENTS ", \"zeropp_loco_param\": {\"reset_T\": 5}", "",
      Z "zeropp_loco_param.reset_T is 5, but the other of err_beta and reset_T is not there"},
     {"\"stage\": 2, \"zeropp_loco_param\": {\"err_beta\": 0.5, \"reset_T\": 5}", "",
      Z "zeropp_loco_param.err_beta is 0.5, but gradients are not quantised; expected " Z
-     "zero_quantized_gradients: true"},
+       "zero_quantized_gradients: true"},
     {"\"stage\": 2, " GRADIENTS ", \"zeropp_loco_param\": {\"err_beta\": 1, \"reset_T\": 5}", "",
      Z "zeropp_loco_param.err_beta is 1, but such a carry never takes anything; expected at least "
-     "0 and below 1"},
+       "0 and below 1"},
     {"\"stage\": 2, " GRADIENTS ", \"zeropp_loco_param\": {\"err_beta\": 0.5, \"reset_T\": 5}",
      ", \"libzero\": {\"exact_world\": true}",
      Z "zeropp_loco_param.err_beta is 0.5, but libzero.exact_world promises the same bits on any "
-     "number of ranks, and each rank has a carry of its own; keep one of them"},
+       "number of ranks, and each rank has a carry of its own; keep one of them"},
     {"\"stage\": 2, " GRADIENTS ", \"zeropp_loco_param\": {\"err_beta\": -0.5, \"reset_T\": 5}", "",
      Z "zeropp_loco_param.err_beta"},
     {"\"stage\": 2, " GRADIENTS ", \"zeropp_loco_param\": {\"err_beta\": 0.5, \"reset_T\": 0}", "",

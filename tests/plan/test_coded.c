@@ -150,8 +150,7 @@ static void check_gradients(const zr_plan *plan, const zr_plan *plain)
     int64_t shards = 0, sums = 0;
     for (int p = 0; p < plan->flat_param_count; p++) {
         const zr_flat_param *flat_param = &plan->flat_params[p];
-        int64_t shard = zr_flat_param_gradient_shard_bytes(flat_param),
-                elems = flat_param->shard;
+        int64_t shard = zr_flat_param_gradient_shard_bytes(flat_param), elems = flat_param->shard;
         assert_int_equal(flat_param->gradient_bits, bits);
         assert_int_equal(shard,
                          bits ? coded(bits, elems)
@@ -174,10 +173,7 @@ static void check_gradients(const zr_plan *plan, const zr_plan *plain)
     assert_true(plan->open_bytes > 0);
 }
 
-static void contributions_are_codes_and_sums_lie_apart(void **state)
-{
-    for_codes(check_gradients);
-}
+static void contributions_are_codes_and_sums_lie_apart(void **state) { for_codes(check_gradients); }
 
 // What the codes of weights are made of is kept in fp32, whatever the type; without them only 16 bits
 // need it.
