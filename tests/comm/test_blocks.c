@@ -23,8 +23,8 @@ typedef struct widening {
     zero_dtype dtype;
 } widening;
 
-// Compares elements with what their places say, by the single conversions of the format. Some of the
-// many, but of each block.
+// Compares elements with what their places say, by the single conversions of the format. Of many
+// elements it looks at some of each block.
 static void check_widened(const widening *w, const void *out, const char *how)
 {
     for (int64_t i = 0; i < w->elems; i += i < 2048 || i > w->elems - 2048 ? 1 : 37) {

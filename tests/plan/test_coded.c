@@ -1,5 +1,5 @@
-// Plans whose weights and contributions are blocks of codes: where tensors begin, what is kept, sent
-// and held, and that the program of such a plan is as sound as any.
+// Plans whose weights and contributions are blocks of codes: where tensors begin, what is kept,
+// sent and held, and that the program of such a plan is as sound as any.
 #include "fixture.h"
 #include "program_checks.h"
 
@@ -112,8 +112,7 @@ static void check_own(const zr_plan *plan, const zr_plan *plain)
 
 static void own_shards_are_codes_where_they_are_gathered(void **state) { for_codes(check_own); }
 
-// Of a step that gathers (or sums) everything as often, with and without codes: what comes from each
-// other rank, for each element.
+// Returns the bytes of a micro-batch that come from each other rank, for each element of a shard.
 static double bytes_an_element(const zr_plan *plan, zero_comm_op op)
 {
     int64_t elems = 0;
@@ -175,8 +174,8 @@ static void check_gradients(const zr_plan *plan, const zr_plan *plain)
 
 static void contributions_are_codes_and_sums_lie_apart(void **state) { for_codes(check_gradients); }
 
-// What the codes of weights are made of is kept in fp32, whatever the type; without them only 16 bits
-// need it.
+// What the codes of weights are made of is kept in fp32, whatever the type; without them only 16
+// bits need it.
 static void check_master(const zr_plan *plan, const zr_plan *plain)
 {
     bool sixteen = plan->settings.precision.parameters != ZERO_F32;
@@ -197,8 +196,8 @@ static int64_t rows_of(const zr_plan *plan, zero_memory_category category)
     return bytes;
 }
 
-// Parameters: the copies and the shards as they lie, and the values between steps; the total is that
-// of all rows.
+// Parameters: the copies and the shards as they lie, and the values between steps. The total is
+// that of all rows.
 static void check_rows(const zr_plan *plan, const zr_plan *plain)
 {
     int64_t rows = 0;
