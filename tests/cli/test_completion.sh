@@ -83,7 +83,7 @@ completes "zero verify su" sub
 completes "zero data -" show
 completes "zero data s" show
 completes "zero bench st" step
-completes "zero bench -" comm gemm optimizer step checkpoint memory io
+completes "zero bench -" comm gemm optimizer blocks step checkpoint memory io
 completes "zero bench step --pat" --path
 completes "zero bench --path sub st" step
 completes "zero run --ran" --ranks

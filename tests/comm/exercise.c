@@ -404,6 +404,7 @@ zero_status exercise(zero_comm *comm, uint64_t *digest, zero_error *error)
 {
     uint64_t own = (uint64_t)comm->rank;
     ZERO_TRY(try_windows(comm, &own, error));
+    ZERO_TRY(exercise_blocks(comm, &own, error));
     ZERO_TRY(try_small(comm, &own, error));
     ZERO_TRY(try_extremes(comm, error));
     ZERO_TRY(try_largest_small(comm, error));

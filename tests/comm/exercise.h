@@ -10,6 +10,8 @@
 
 // Returns ZERO_ERR_DATA, naming the operation, if a result is not the oracle's.
 zero_status exercise(zero_comm *comm, uint64_t *digest, zero_error *error);
+// The part of it that sends blocks of codes; exercise_blocks.c.
+zero_status exercise_blocks(zero_comm *comm, uint64_t *digest, zero_error *error);
 
 // Sums values[0..ranks) along the tree of contract 3, by plain recursion.
 float oracle_sum(const float *values, int ranks);

@@ -279,7 +279,7 @@ static void test_every_idle_row(void **state)
         assert_contains(log.lines, reason);
         idle++;
     }
-    assert_int_equal(idle, 6 + 4 + 3 + 4 + 5 + 1 + 4 + 9);
+    assert_int_equal(idle, 6 + 4 + 3 + 4 + 5 + 1 + 4 + 9 + 1);
 }
 
 static void test_types(void **state)

@@ -51,10 +51,19 @@ static void for_settings(const fixture *f, zr_settings settings, program_check c
         }
 }
 
-static void for_tiers(const fixture *f, program_check check)
+// Trained weights have codes where they are gathered from memory.
+static void add_codes(zr_settings *settings, int variant)
+{
+    if (settings->stage == 3 && settings->tiering.parameters != ZERO_TIER_nvme)
+        settings->weight_bits = variant % 3 == 1 ? 0 : 8;
+    settings->gradient_bits = variant % 3 == 2 ? 0 : 4 << variant % 2;
+}
+
+static void for_tiers(const fixture *f, bool codes, program_check check)
 {
     for (int t = 0; t < PROGRAM_TIERINGS; t++)
-        for (int stage = program_least_stage(&program_tierings[t]); stage < 4; stage++)
+        for (int stage = ZR_MAX(program_least_stage(&program_tierings[t]), codes); stage < 4;
+             stage++)
             for (int variant = 0; variant < 12; variant++) {
                 zr_settings settings =
                     fixture_settings(variant % 2 ? ZERO_BF16 : ZERO_F32, stage, 1 + variant % 3);
@@ -64,6 +73,8 @@ static void for_tiers(const fixture *f, program_check check)
                                                       : variant == 11 ? ZERO_TIER_nvme
                                                                       : ZERO_TIER_device;
                 settings.delayed = variant % 5 == 4 && stage > 0;
+                if (codes)
+                    add_codes(&settings, variant);
                 for_settings(f, settings, check);
             }
 }
@@ -91,9 +102,18 @@ void program_for_all(program_check check)
     fixture f;
     for_divided(check);
     fixture_build(&f, 5, 1000, 96);
-    for_tiers(&f, check);
+    for_tiers(&f, false, check);
     fixture_build_streamed(&f, 3, 1000, 96);
-    for_tiers(&f, check);
+    for_tiers(&f, false, check);
+}
+
+void program_for_all_codes(program_check check)
+{
+    fixture f;
+    fixture_build(&f, 5, 1000, 96);
+    for_tiers(&f, true, check);
+    fixture_build_streamed(&f, 3, 1000, 96);
+    for_tiers(&f, true, check);
 }
 
 static bool overlap_in_bytes(const zr_live_range *a, const zr_live_range *b)

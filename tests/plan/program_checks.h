@@ -13,6 +13,8 @@ int program_least_stage(const zr_tiering *tiering);         // that can do so
 // Runs `check` over stages, types, tiers, activation checkpoints and numbers of ranks, for
 // whole and streamed models.
 void program_for_all(program_check check);
+// The same from stage 1 on, where weights and contributions are blocks of codes.
+void program_for_all_codes(program_check check);
 
 // The checks take any plan, also that of a pipeline stage. What has to hold from one pass to the
 // next is checked along what a rank runs: a step, an evaluation, and a step before whose second
