@@ -199,6 +199,11 @@ while IFS=';' read -r -u 3 name options zero ours more; do
     ways_of "$name" $options
 done 3<rows
 MODEL=$TINY
+# Eight ranks: a tied weight's shard is one chunk, whose codes on a link are no multiple of 64 bytes.
+config w 3
+run --ranks 8 --pipeline 2
+is odd-w shared
+[ $mpi = no ] || { by_mpi 8 0 --pipeline 2 && is odd-w mpi; }
 echo "$runs runs: one set of weights with each of what else a training has"
 
 # Codes of weights begin at tensors, so exact_world's promise holds with them.
