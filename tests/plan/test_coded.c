@@ -174,6 +174,41 @@ static void check_gradients(const zr_plan *plan, const zr_plan *plain)
 
 static void contributions_are_codes_and_sums_lie_apart(void **state) { for_codes(check_gradients); }
 
+static int64_t rows_of(const zr_plan *plan, zero_memory_category category)
+{
+    int64_t bytes = 0;
+    for (int t = 0; t < ZERO_TIER_COUNT; t++)
+        bytes += plan->bytes[t][category];
+    return bytes;
+}
+
+// LoCo: what rounding has lost is there for all elements of what trains, in fp32.
+static void carries_have_all_elements(void **state)
+{
+    fixture f;
+    fixture_build(&f, 3, 1000, 100);
+    for (int stage = 1; stage < 4; stage++) {
+        zr_settings settings = settings_of(ZERO_BF16, stage, 0, 4);
+        settings.carries = true;
+        zr_plan *plan = fixture_plan_of(&f, &settings, 3, false);
+        int64_t bytes = 0, before = rows_of(plan, ZERO_MEM_gradients);
+        for (int p = 0; p < plan->flat_param_count; p++) {
+            if (plan->flat_params[p].first_backward < 0)
+                continue;
+            assert_int_equal(plan->flat_params[p].carry_first, bytes);
+            bytes += plan->flat_params[p].padded * 4;
+        }
+        assert_int_equal(plan->carry_bytes, bytes);
+        assert_int_equal(plan->spaces[ZR_SPACE_CARRIES].bytes, bytes);
+        zr_plan_destroy(plan);
+        settings.carries = false;
+        plan = fixture_plan_of(&f, &settings, 3, false);
+        assert_int_equal(before - rows_of(plan, ZERO_MEM_gradients), bytes);
+        assert_int_equal(plan->flat_params[0].carry_first, -1);
+        zr_plan_destroy(plan);
+    }
+}
+
 // What the codes of weights are made of is kept in fp32, whatever the type; without them only 16
 // bits need it.
 static void check_master(const zr_plan *plan, const zr_plan *plain)
@@ -187,14 +222,6 @@ static void check_master(const zr_plan *plan, const zr_plan *plain)
 }
 
 static void a_master_is_in_fp32(void **state) { for_codes(check_master); }
-
-static int64_t rows_of(const zr_plan *plan, zero_memory_category category)
-{
-    int64_t bytes = 0;
-    for (int t = 0; t < ZERO_TIER_COUNT; t++)
-        bytes += plan->bytes[t][category];
-    return bytes;
-}
 
 // Parameters: the copies and the shards as they lie, and the values between steps. The total is
 // that of all rows.
@@ -280,6 +307,7 @@ int main(void)
         cmocka_unit_test(own_shards_are_codes_where_they_are_gathered),
         cmocka_unit_test(codes_are_a_quarter_of_what_is_sent),
         cmocka_unit_test(contributions_are_codes_and_sums_lie_apart),
+        cmocka_unit_test(carries_have_all_elements),
         cmocka_unit_test(a_master_is_in_fp32),
         cmocka_unit_test(rows_add_up),
         cmocka_unit_test(shards_on_the_host_travel_as_codes),

@@ -50,6 +50,36 @@ static zr_reach reach_by_walk(const job *j, const int *members, int count, int r
     return out;
 }
 
+// Says whether all machines of a group have equal numbers of its ranks.
+static bool is_even_by_walk(const job *j, const int *members, int count)
+{
+    int ranks[MOST_MACHINES] = {0};
+    for (int i = 0; i < count; i++)
+        ranks[j->of[members[i]]]++;
+    for (int m = 0; m < MOST_MACHINES; m++)
+        if (ranks[m] && ranks[m] != ranks[j->of[members[0]]])
+            return false;
+    return true;
+}
+
+static int machines_by_walk(const job *j, const int *members, int count)
+{
+    int machines = 0;
+    for (int i = 0; i < count; i++)
+        machines += i == 0 || j->of[members[i]] != j->of[members[i - 1]];
+    return machines;
+}
+
+// Codes of 1000 bytes a shard: machines of equal size sum first.
+static void check_coded(const job *j, const zr_reach *reach, const int *members, int count)
+{
+    bool even = is_even_by_walk(j, members, count);
+    int64_t shards = even ? machines_by_walk(j, members, count) - 1 : reach->strangers;
+    assert_int_equal(reach->even, even);
+    assert_int_equal(zr_reach_coded_bytes(reach, (int64_t)1000 * (count - 1), count - 1),
+                     count > 1 ? 1000 * shards : 0);
+}
+
 static int kv_replicas_by_walk(const job *j, const int *members, int count)
 {
     int least = count;
@@ -76,6 +106,8 @@ static void check_rank(const job *j, const zr_mesh *mesh, int rank)
         int count = zr_mesh_group(mesh, axis, members);
         assert_reach(zr_job_reach(&j->machines, mesh, axis),
                      reach_by_walk(j, members, count, rank));
+        zr_reach reach = zr_job_reach(&j->machines, mesh, axis);
+        check_coded(j, &reach, members, count);
         assert_int_equal(zr_job_kv_replicas(&j->machines, mesh, axis),
                          kv_replicas_by_walk(j, members, count));
     }
