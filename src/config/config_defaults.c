@@ -232,6 +232,8 @@ static zero_status settle_absent(zr_config *config, int index, const zr_config_f
 {
     const zr_key *key = zr_key_at(index);
     make_value make = value_rule_of_key(key->path)->of_absent;
+    if (!make && !key->standard && key->nullable)
+        return ZERO_OK; // it has a value where somebody gives one
     if (!make && !key->standard)
         return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s needs %s", config->name,
                        zr_schedule_name(config->schedule.kind), key->path);

@@ -82,11 +82,11 @@ const zr_key zr_keys_zero[] = {
         .help = "MiCS: ranks of a partition group"),
     KEY(BOOL, Z "mics_hierarchical_params_gather", "false", FORBIDDEN("false", MICS),
         .help = "MiCS: gather in two steps"),
-    KEY(NUMBER, LOCO "err_beta", "null", .nullable = true, FIELD(carry_beta),
+    KEY(NUMBER, LOCO "err_beta", NULL, .nullable = true, FIELD(carry_beta),
         .help = "from 0 to below 1, with reset_T: what quantising a gradient loses is added to the "
                 "next one (LoCo, which DeepSpeed has to 0.19.6): carry = err_beta x carry + (1 - "
                 "err_beta) x loss; in fp32, of all gradients, on each rank"),
-    KEY(INT, LOCO "reset_T", "null", .nullable = true, .least = 1, FIELD(carry_reset),
+    KEY(INT, LOCO "reset_T", NULL, .nullable = true, .least = 1, FIELD(carry_reset),
         .help = "steps after which the carry begins anew; it also does after each checkpoint, so "
                 "that a resumed run has the same bits, and where fp16's loss scale changes"),
     KEY(ANY, Z "zenflow", "null", .nullable = true, REFUSED("null", "ZenFlow is not built yet"),
