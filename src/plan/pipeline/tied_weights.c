@@ -114,7 +114,7 @@ static int place_links(zr_plan *plan, zr_tied_weight_plan *tied_weight, int firs
         link[i] = (zr_link){.from = i == 0 ? borrower : owner,
                             .to = i == 0 ? owner : borrower,
                             .slots = count_link_slots(plan),
-                            .bytes = bytes[i],
+                            .bytes = ZR_ROUND_UP(bytes[i], ZR_ACTIVATION_ALIGN),
                             .message = bytes[i]};
     snprintf(link[0].name, sizeof link[0].name, "sums %.70s to %.70s", names[0], names[1]);
     snprintf(link[1].name, sizeof link[1].name, "parameters %.60s to %.60s", names[1], names[0]);
