@@ -51,7 +51,7 @@ INLINE void codes_put(int bits, const vi v[AT_ONCE / LANES], uint8_t *to)
     if (bits == 8)
         memcpy(to, bytes, sizeof bytes);
     for (int i = 0; i < AT_ONCE / 2 && bits == 4; i++)
-        to[i] = (uint8_t)((bytes[2 * i] & 15) | bytes[2 * i + 1] << 4);
+        to[i] = (uint8_t)((bytes[2 * i] & 15) | (uint8_t)bytes[2 * i + 1] << 4);
 #else
 #if LANES == 16
     __m256i bytes =
