@@ -342,7 +342,7 @@ static void check_golden(const blocks_golden *g, const uint8_t *encoded, const z
             encoded + i / ZR_BLOCK * zr_block_stride(s->bits) + ZR_BLOCK_SCALE_BYTES;
         int code = (int8_t)codes[i % ZR_BLOCK * s->bits / 8];
         if (s->bits == 4)
-            code = (int8_t)(i % 2 ? code & 0xf0 : code << 4) >> 4;
+            code = (int8_t)(i % 2 ? code & 0xf0 : (code & 15) << 4) >> 4;
         if (code != g->codes[i])
             fail_msg("%d bits, power %d, element %d: code %d, not %d", s->bits, g->power, i, code,
                      g->codes[i]);
