@@ -29,12 +29,6 @@ bool zr_mpi_takes_two_hops(const zr_handle *handle)
     return handle->bits && comm->even && mpi->machines.count > 1 && mpi->machines.locals > 1;
 }
 
-static char *staging_at(const hops *h, int half, int i)
-{
-    int64_t part = zr_staging_part(h->comm->size);
-    return h->mpi->staging + ((int64_t)half * h->comm->size + i) * part;
-}
-
 static int rank_at(const hops *h, int machine, int place)
 {
     return h->machines->ranks[h->machines->first[machine] + place];
@@ -53,8 +47,9 @@ static zero_status post_in_machine(const hops *h, int64_t first, int64_t bytes, 
     for (int i = 1; i < m->locals; i++) {
         int from = (m->local - i + m->locals) % m->locals, to = (m->local + i) % m->locals;
         for (int k = 0; k < m->count; k++) {
-            ZERO_TRY(zr_mpi_irecv(h->comm, &h->mpi->batch[0], staging_at(h, 0, from * m->count + k),
-                                  bytes, rank_at(h, m->own, from), error));
+            ZERO_TRY(zr_mpi_irecv(h->comm, &h->mpi->batch[0],
+                                  zr_mpi_staging_at(h->comm, 0, from * m->count + k), bytes,
+                                  rank_at(h, m->own, from), error));
             ZERO_TRY(zr_mpi_isend(h->comm, &h->mpi->batch[0],
                                   contribution_at(h, rank_at(h, k, to), first), bytes,
                                   rank_at(h, m->own, to), error));
@@ -73,10 +68,11 @@ static void sum_in_machine(const hops *h, int64_t first, int64_t bytes)
     const zr_mpi_machines *m = h->machines;
     const void *source[ZERO_MAX_RANKS];
     for (int k = 0; k < m->count; k++) {
-        const zr_sum_target codes = {.data = staging_at(h, 1, k), .bits = h->handle->bits};
+        const zr_sum_target codes = {.data = zr_mpi_staging_at(h->comm, 1, k),
+                                     .bits = h->handle->bits};
         for (int l = 0; l < m->locals; l++)
             source[l] = l == m->local ? contribution_at(h, rank_at(h, k, l), first)
-                                      : staging_at(h, 0, l * m->count + k);
+                                      : zr_mpi_staging_at(h->comm, 0, l * m->count + k);
         zr_handle_sum(h->handle, &codes, source, m->locals, elements_of(h, bytes),
                       h->comm->threads);
     }
@@ -87,9 +83,10 @@ static zero_status post_between_machines(const hops *h, int64_t bytes, zero_erro
     const zr_mpi_machines *m = h->machines;
     for (int i = 1; i < m->count; i++) {
         int from = (m->own - i + m->count) % m->count, to = (m->own + i) % m->count;
-        ZERO_TRY(zr_mpi_irecv(h->comm, &h->mpi->batch[1], staging_at(h, 1, m->count + from), bytes,
+        ZERO_TRY(zr_mpi_irecv(h->comm, &h->mpi->batch[1],
+                              zr_mpi_staging_at(h->comm, 1, m->count + from), bytes,
                               rank_at(h, from, m->local), error));
-        ZERO_TRY(zr_mpi_isend(h->comm, &h->mpi->batch[1], staging_at(h, 1, to), bytes,
+        ZERO_TRY(zr_mpi_isend(h->comm, &h->mpi->batch[1], zr_mpi_staging_at(h->comm, 1, to), bytes,
                               rank_at(h, to, m->local), error));
     }
     return ZERO_OK;
@@ -107,7 +104,7 @@ static zero_status end_between_machines(const hops *h, int64_t first, int64_t by
     part.data =
         (char *)h->to->data + elements_of(h, first) * (int64_t)zero_dtype_bytes(h->to->dtype);
     for (int k = 0; k < m->count; k++)
-        source[k] = staging_at(h, 1, k == m->own ? k : m->count + k);
+        source[k] = zr_mpi_staging_at(h->comm, 1, k == m->own ? k : m->count + k);
     zr_handle_sum(h->handle, &part, source, m->count, elements_of(h, bytes), h->comm->threads);
     return ZERO_OK;
 }

@@ -16,12 +16,6 @@ typedef struct small_head { // precedes each small operand
     int64_t step;
 } small_head;
 
-static char *staging_of(const zero_comm *comm, int half, int rank)
-{
-    const zr_mpi *mpi = comm->impl;
-    return mpi->staging + ((int64_t)half * comm->size + rank) * zr_staging_part(comm->size);
-}
-
 zero_status zr_mpi_start(zr_handle *handle, zero_error *error) { return ZERO_OK; }
 
 zero_status zr_mpi_quiesce(zr_window *window, int slot, zero_error *error) { return ZERO_OK; }
@@ -43,7 +37,8 @@ static zero_status post_part(zr_handle *handle, int half, int64_t first, int64_t
     const char *part = handle->window->mine + handle->offset + first;
     for (int i = 1; i < comm->size; i++) {
         int from = peer_before(comm, i), to = peer_after(comm, i);
-        ZERO_TRY(zr_mpi_irecv(comm, batch, staging_of(comm, half, from), bytes, from, error));
+        ZERO_TRY(
+            zr_mpi_irecv(comm, batch, zr_mpi_staging_at(comm, half, from), bytes, from, error));
         ZERO_TRY(
             zr_mpi_isend(comm, batch, part + to * zr_handle_shard_bytes(handle), bytes, to, error));
     }
@@ -60,7 +55,7 @@ static void sum_part(zr_handle *handle, int half, const zr_sum_target *to, int64
     zr_sum_target part = *to;
     part.data = (char *)to->data + first / element * elems * (int64_t)zero_dtype_bytes(to->dtype);
     for (int r = 0; r < comm->size; r++)
-        source[r] = staging_of(comm, half, r);
+        source[r] = zr_mpi_staging_at(comm, half, r);
     source[comm->rank] =
         handle->window->mine + handle->offset + comm->rank * zr_handle_shard_bytes(handle) + first;
     zr_handle_sum(handle, &part, source, comm->size, bytes / element * elems, comm->threads);
@@ -98,7 +93,7 @@ static zero_status check_heads(zero_comm *comm, const small_head *own, const cha
     pthread_mutex_lock(&job->lock);
     for (int r = 0; r < comm->size; r++) {
         small_head head;
-        memcpy(&head, staging_of(comm, 0, r), sizeof head);
+        memcpy(&head, zr_mpi_staging_at(comm, 0, r), sizeof head);
         int rank = zr_comm_job_rank(comm, r);
         job->steps[rank] = head.step;
         if (head.check != own->check && other < 0)
@@ -120,13 +115,13 @@ static zero_status exchange_small(zero_comm *comm, const void *data, int64_t byt
     zr_mpi_batch *batch = &((zr_mpi *)comm->impl)->batch[0];
     small_head head = {.check = check, .step = comm->job->step};
     int64_t room = zr_staging_part(comm->size);
-    char *own = staging_of(comm, 0, comm->rank);
+    char *own = zr_mpi_staging_at(comm, 0, comm->rank);
     memcpy(own, &head, sizeof head);
     if (bytes > 0)
         memcpy(own + sizeof head, data, (size_t)bytes);
     for (int i = 1; i < comm->size; i++) {
         int from = peer_before(comm, i), to = peer_after(comm, i);
-        ZERO_TRY(zr_mpi_irecv(comm, batch, staging_of(comm, 0, from), room, from, error));
+        ZERO_TRY(zr_mpi_irecv(comm, batch, zr_mpi_staging_at(comm, 0, from), room, from, error));
         ZERO_TRY(zr_mpi_isend(comm, batch, own, (int64_t)sizeof head + bytes, to, error));
     }
     ZERO_TRY(zr_mpi_await(comm, batch, doing, NULL, error));
@@ -143,9 +138,10 @@ zero_status zr_mpi_all_reduce_small(zero_comm *comm, void *data, int64_t count, 
         char *part = (char *)data + first * size;
         uint64_t check = (uint64_t)n << 8 | (uint64_t)(1 + (int)how + 3 * (int)dtype);
         ZERO_TRY(exchange_small(comm, part, n * size, check, "small all_reduce", error));
-        memcpy(part, staging_of(comm, 0, 0) + sizeof(small_head), (size_t)(n * size));
+        memcpy(part, zr_mpi_staging_at(comm, 0, 0) + sizeof(small_head), (size_t)(n * size));
         for (int r = 1; r < comm->size; r++)
-            zr_comm_combine(part, staging_of(comm, 0, r) + sizeof(small_head), n, dtype, how);
+            zr_comm_combine(part, zr_mpi_staging_at(comm, 0, r) + sizeof(small_head), n, dtype,
+                            how);
     }
     return ZERO_OK;
 }

@@ -84,6 +84,13 @@ static inline const char *zr_mpi_slot_name(const zr_handle *handle)
     return handle->window->slot_names ? handle->window->slot_names[handle->slot] : NULL;
 }
 
+// Returns where part i of a half of the staging is.
+static inline char *zr_mpi_staging_at(const zero_comm *comm, int half, int i)
+{
+    const zr_mpi *mpi = comm->impl;
+    return mpi->staging + ((int64_t)half * comm->size + i) * zr_staging_part(comm->size);
+}
+
 // mpi.c
 // Collective over comm: every rank fails if one has failed. status: this rank's, described in
 // *own; what: what it could not do, for the others.

@@ -8,15 +8,6 @@
 #define LOCO "zero_optimization.zeropp_loco_param"
 #define BITS "libzero.quantized_gradient_bits"
 
-static zero_status refuse(const zr_config *config, const char *path, const char *why,
-                          zero_error *error)
-{
-    const zr_setting *setting = zr_config_at(config, path);
-    return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s is %s, but %s",
-                   zr_setting_where(config, setting).text, path,
-                   zr_value_shown(setting->value).text, why);
-}
-
 static zero_status check_stage(const zr_config *config, const char *path, int least,
                                const char *expected, zero_error *error)
 {
@@ -25,23 +16,30 @@ static zero_status check_stage(const zr_config *config, const char *path, int le
         return ZERO_OK;
     snprintf(why, sizeof why, "the stage is %d, where ranks do not exchange them so; expected %s",
              (int)config->stage, expected);
-    return refuse(config, path, why, error);
+    return zr_config_refuse_setting(config, path, why, error);
+}
+
+static zero_status check_slices(const zr_config *config, const char *path, zero_error *error)
+{
+    if (!config->exact_tensor_said)
+        return ZERO_OK;
+    return zr_config_refuse_setting(
+        config, path,
+        "libzero.exact_tensor promises the same bits on any number of tensor ranks, and blocks lie "
+        "in slices of theirs; keep one of them",
+        error);
 }
 
 static zero_status check_weights(const zr_config *config, const char *path, zero_error *error)
 {
     ZERO_TRY(check_stage(config, path, 3, "stage 3", error));
     if (config->offload.parameters == ZERO_TIER_nvme)
-        return refuse(config, path,
-                      "parameters are on NVMe (offload_param.device), whose blocks of 4096 bytes "
-                      "codes do not fill; expected them on \"cpu\" or \"none\"",
-                      error);
-    if (config->exact_tensor_said)
-        return refuse(config, path,
-                      "libzero.exact_tensor promises the same bits on any number of tensor ranks, "
-                      "and blocks lie in slices of theirs; keep one of them",
-                      error);
-    return ZERO_OK;
+        return zr_config_refuse_setting(
+            config, path,
+            "parameters are on NVMe (offload_param.device), whose blocks of 4096 bytes "
+            "codes do not fill; expected them on \"cpu\" or \"none\"",
+            error);
+    return check_slices(config, path, error);
 }
 
 static zero_status check_gradients(const zr_config *config, zero_error *error)
@@ -50,19 +48,14 @@ static zero_status check_gradients(const zr_config *config, zero_error *error)
         return ZERO_OK;
     ZERO_TRY(check_stage(config, GRADIENTS, 1, "stage 1, 2 or 3", error));
     if (config->exact_world)
-        return refuse(
+        return zr_config_refuse_setting(
             config, GRADIENTS,
             "libzero.exact_world promises the same bits on any number of ranks, and ranks "
             "of one machine round their sums together; keep one of them",
             error);
     if (config->gradient_bits != 4 && config->gradient_bits != 8)
-        return refuse(config, BITS, "codes have 4 bits or 8", error);
-    if (config->exact_tensor_said)
-        return refuse(config, GRADIENTS,
-                      "libzero.exact_tensor promises the same bits on any number of tensor ranks, "
-                      "and blocks lie in slices of theirs; keep one of them",
-                      error);
-    return ZERO_OK;
+        return zr_config_refuse_setting(config, BITS, "codes have 4 bits or 8", error);
+    return check_slices(config, GRADIENTS, error);
 }
 
 static zero_status check_carry(const zr_config *config, zero_error *error)
@@ -73,14 +66,15 @@ static zero_status check_carry(const zr_config *config, zero_error *error)
         return ZERO_OK;
     const char *path = beta ? LOCO ".err_beta" : LOCO ".reset_T";
     if (!beta || !reset)
-        return refuse(config, path, "the other of err_beta and reset_T is not there; expected both",
-                      error);
+        return zr_config_refuse_setting(
+            config, path, "the other of err_beta and reset_T is not there; expected both", error);
     if (!config->quantised_gradients)
-        return refuse(config, path, "gradients are not quantised; expected " GRADIENTS ": true",
-                      error);
+        return zr_config_refuse_setting(
+            config, path, "gradients are not quantised; expected " GRADIENTS ": true", error);
     if (config->carry_beta >= 1)
-        return refuse(config, path,
-                      "such a carry never takes anything; expected at least 0 and below 1", error);
+        return zr_config_refuse_setting(
+            config, path, "such a carry never takes anything; expected at least 0 and below 1",
+            error);
     return ZERO_OK;
 }
 

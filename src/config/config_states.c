@@ -44,16 +44,7 @@ static bool has_states_of(const zr_config *config)
     return config->states_dtype != ZERO_U8 || adams >> config->optimizer.kind & 1;
 }
 
-static zero_status refuse(const zr_config *config, const zr_setting *setting, const char *path,
-                          const char *why, zero_error *error)
-{
-    return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s is %s, but %s",
-                   zr_setting_where(config, setting).text, path,
-                   zr_value_shown(setting->value).text, why);
-}
-
-static zero_status check_states(const zr_config *config, const zr_setting *setting,
-                                const char *path, zero_error *error)
+static zero_status check_states(const zr_config *config, const char *path, zero_error *error)
 {
     const char *name = zr_optimizer_traits_of(config->optimizer.kind)->name;
     char why[256] = "";
@@ -70,7 +61,7 @@ static zero_status check_states(const zr_config *config, const zr_setting *setti
         snprintf(why, sizeof why,
                  "libzero.exact_tensor promises the same bits on any number of tensor ranks, and "
                  "blocks of states lie in slices of theirs; expected fp32 or bf16 states");
-    return why[0] ? refuse(config, setting, path, why, error) : ZERO_OK;
+    return why[0] ? zr_config_refuse_setting(config, path, why, error) : ZERO_OK;
 }
 
 zero_status zr_config_fill_states(zr_config *config, zero_error *error)
@@ -79,11 +70,11 @@ zero_status zr_config_fill_states(zr_config *config, zero_error *error)
     const zr_setting *asked = find_switch(config, &path), *own = zr_config_at(config, STATES);
     const char *name = json_string_value(own->value);
     if (config->optimizer.ema_decay >= 1)
-        return refuse(config, zr_config_at(config, EMA), EMA,
-                      "such an average never moves; expected at least 0 and below 1", error);
+        return zr_config_refuse_setting(
+            config, EMA, "such an average never moves; expected at least 0 and below 1", error);
     config->states_dtype = name ? type_named(name) : asked ? ZERO_BF16 : ZERO_F32;
     if (name && asked && config->states_dtype != ZERO_BF16)
-        return refuse(config, asked, path,
-                      "libzero.optimizer_states says another type; keep one of them", error);
-    return check_states(config, name ? own : asked, name ? STATES : path, error);
+        return zr_config_refuse_setting(
+            config, path, "libzero.optimizer_states says another type; keep one of them", error);
+    return check_states(config, name ? STATES : path, error);
 }

@@ -73,6 +73,15 @@ zr_where zr_setting_where(const zr_config *config, const zr_setting *setting)
     return where;
 }
 
+zero_status zr_config_refuse_setting(const zr_config *config, const char *path, const char *why,
+                                     zero_error *error)
+{
+    const zr_setting *setting = zr_config_at(config, path);
+    return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s is %s, but %s",
+                   zr_setting_where(config, setting).text, path,
+                   zr_value_shown(setting->value).text, why);
+}
+
 zr_shown zr_value_shown(const json_t *value)
 {
     zr_shown shown = {.text = "nothing"};

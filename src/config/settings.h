@@ -28,6 +28,10 @@ typedef struct zr_shown {
 } zr_shown;
 zr_shown zr_value_shown(const json_t *value);
 
+// Refuses the value of a key: "ds.json:1:20: PATH is VALUE, but " and why.
+zero_status zr_config_refuse_setting(const zr_config *config, const char *path, const char *why,
+                                     zero_error *error);
+
 // What a key says, and where: "--tensor 2", "libzero.exact_tensor 4 (ds.json:1:20)".
 typedef struct zr_said {
     char text[384];

@@ -111,14 +111,6 @@ static zr_cost cost_of_codes(const zr_virtual_rank *rank, const zr_flat_param *f
     return zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, bytes, 0, 1);
 }
 
-static void add_codes(const zr_virtual_rank *rank, const zr_flat_param *flat_param, bool gathers,
-                      exchange *to)
-{
-    const zr_cost cost = cost_of_codes(rank, flat_param, gathers);
-    to->computed.seconds += cost.seconds;
-    to->computed.unknown += cost.unknown;
-}
-
 static void run_gather(zr_virtual_rank *rank, const zr_instruction *i)
 {
     if (i->place.buffer == ZR_BUFFER_NONE)
@@ -127,7 +119,7 @@ static void run_gather(zr_virtual_rank *rank, const zr_instruction *i)
     const zr_flat_param *flat_param = flat_param_of(rank, i);
     exchange of = cost_of_exchange(rank, ZR_ACTIVITY_all_gather, i->bytes, flat_param->coded);
     if (flat_param->coded)
-        add_codes(rank, flat_param, true, &of);
+        zr_cost_add(&of.computed, cost_of_codes(rank, flat_param, true));
     begin_exchange(rank, (zr_slot){ZR_SLOT_GATHER, i->flat_param}, of);
 }
 
@@ -154,7 +146,7 @@ static void run_reduce(zr_virtual_rank *rank, const zr_instruction *i)
                        ? (exchange){.computed = cost_of_adding_alone(rank, flat_param)}
                        : cost_of_exchange(rank, ZR_ACTIVITY_reduce_scatter, i->bytes, coded);
     if (coded && rank->plan->ranks > 1)
-        add_codes(rank, flat_param, false, &sum);
+        zr_cost_add(&sum.computed, cost_of_codes(rank, flat_param, false));
     begin_exchange(rank, (zr_slot){ZR_SLOT_SUM, i->flat_param}, sum);
 }
 
