@@ -103,7 +103,7 @@ static inline int64_t zr_rotary_extent(const zr_rotary *s, int64_t step, int64_t
     AT(out, void *, ZR_WRITTEN, s->dtype, zr_attention_out(s))                                     \
     AT(lse, float *, ZR_WRITTEN | ZR_AUX, ZERO_F32, s->batch * s->heads * s->seq)                  \
     AT(starts, const int32_t *, ZR_READ | ZR_AUX, ZERO_I32, s->batch * s->seq)                     \
-    AT(values, const zr_step_values *, ZR_READ | ZR_AUX, ZERO_U8, sizeof(zr_step_values))          \
+    AT(values, const zr_step_values *, ZR_HOST, ZERO_U8, sizeof(zr_step_values))                   \
     AT(scratch, void *, ZR_SCRATCH, ZERO_U8, 0)
 
 // Sets every element of dqkv, which has the layout of qkv. If d_shared is not NULL, other slices
@@ -120,7 +120,7 @@ static inline int64_t zr_rotary_extent(const zr_rotary *s, int64_t step, int64_t
     AT(d_shared, float *, ZR_WRITTEN | ZR_AUX, ZERO_F32,                                           \
        s->batch * s->seq * zr_attention_shared_row(s))                                             \
     AT(starts, const int32_t *, ZR_READ | ZR_AUX, ZERO_I32, s->batch * s->seq)                     \
-    AT(values, const zr_step_values *, ZR_READ | ZR_AUX, ZERO_U8, sizeof(zr_step_values))          \
+    AT(values, const zr_step_values *, ZR_HOST, ZERO_U8, sizeof(zr_step_values))                   \
     AT(scratch, void *, ZR_SCRATCH, ZERO_U8, 0)
 
 // Generation, with a cache of keys and values of one layer, k and v (sequences, kv_heads, capacity,
@@ -130,7 +130,7 @@ static inline int64_t zr_rotary_extent(const zr_rotary *s, int64_t step, int64_t
 // of one sequence. The bits of a row depend only on its sequence and on whether it is a run of its
 // own. There is no dropout.
 #define ZR_OPERANDS_attention_decode(AT)                                                           \
-    AT(runs, const zr_attention_run *, ZR_READ | ZR_AUX, ZERO_I64, 3 * s->run_count)               \
+    AT(runs, const zr_attention_run *, ZR_HOST, ZERO_I64, 3 * s->run_count)                        \
     AT(k, float *, ZR_BOTH | ZR_AUX, ZERO_F32,                                                     \
        s->sequences * s->kv_heads * s->capacity * s->head_dim)                                     \
     AT(v, float *, ZR_BOTH | ZR_AUX, ZERO_F32,                                                     \
@@ -142,7 +142,7 @@ static inline int64_t zr_rotary_extent(const zr_rotary *s, int64_t step, int64_t
 // Fills table (seq, rotated) with factor * cosines, then factor * sines, of position first + i.
 // frequency (rotated / 2): radians per position.
 #define ZR_OPERANDS_rotary_table(AT)                                                               \
-    AT(frequency, const float *, ZR_READ | ZR_AUX, ZERO_F32, s->rotated / 2)                       \
+    AT(frequency, const float *, ZR_HOST, ZERO_F32, s->rotated / 2)                                \
     AT(table, float *, ZR_WRITTEN, ZERO_F32, s->seq * s->rotated)
 
 // Rotates `heads` heads of each of batch*seq rows; y may be x if the steps and the types are the

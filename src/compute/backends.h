@@ -1,5 +1,5 @@
 // The backends of this build, and what they share: checks of products, the threshold of dropout,
-// the scale of a block, the sum over slices of a vocabulary. Only compute/ includes this.
+// the scale of a block, exact sums of squares, the sum over slices of a vocabulary. Only compute/ includes this.
 #ifndef ZR_COMPUTE_BACKENDS_H
 #define ZR_COMPUTE_BACKENDS_H
 
@@ -30,6 +30,10 @@ extern const zr_backend zr_cpu_backend_amx;
         FUNCTION(kind_)(queue, &op->shape.shape_ ZR_OPERANDS_##kind_(ZR_OPERAND_ARGUMENT));        \
         break;                                                                                     \
     }
+
+// Does the work of square_sums_exact, by square_sums on the queue's backend.
+void zr_square_parts_add(zr_queue *queue, const zr_square_parts *of, const zr_square_part *parts,
+                         const void *g, zr_exact *sums);
 
 // Refuses a product that no backend computes; the message says why.
 zero_status zr_product_check(const zr_product *product, zero_error *error);

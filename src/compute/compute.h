@@ -102,8 +102,8 @@ typedef struct zr_bounds { // memory that operands may lie in
         size_t bytes;
     } reserved[ZR_MOST_RESERVED];
 } zr_bounds;
-// Checks every operation before it runs: an operand, unless it is lent, that does not lie in one
-// piece of reserved memory, with its whole extent, fails with ZERO_ERR_INTERNAL and is not touched.
+// Checks every operation before it runs: an operand, unless it is lent or an array of the host's,
+// that does not lie in one piece of reserved memory, with its whole extent, fails with ZERO_ERR_INTERNAL and is not touched.
 // The message names operation, operand and unit. The caller may change the bounds in between.
 zero_status zr_queue_bound(zr_queue *queue, const zr_bounds *bounds, zr_wrapper **out,
                            zero_error *error);

@@ -90,7 +90,7 @@ typedef struct zr_dropout {
 // out = x/(1-p) where the element is kept, else 0. out may be x if the types are the same. values:
 // NULL if p is 0.
 #define ZR_OPERANDS_dropout(AT)                                                                    \
-    AT(values, const zr_step_values *, ZR_READ | ZR_AUX, ZERO_U8, sizeof(zr_step_values))          \
+    AT(values, const zr_step_values *, ZR_HOST, ZERO_U8, sizeof(zr_step_values))                   \
     AT(x, const void *, ZR_READ, s->from, s->n)                                                    \
     AT(out, void *, ZR_WRITTEN, s->to, s->n)
 
@@ -144,13 +144,14 @@ typedef struct zr_embedding { // of rows of ids
 
 typedef struct zr_bytes {
     int64_t bytes;
+    uint8_t value; // of each byte, after fill
 } zr_bytes;
 
 #define ZR_OPERANDS_copy(AT)                                                                       \
     AT(from, const void *, ZR_READ, ZERO_U8, s->bytes)                                             \
     AT(to, void *, ZR_WRITTEN, ZERO_U8, s->bytes)
 
-#define ZR_OPERANDS_zero(AT) AT(to, void *, ZR_WRITTEN, ZERO_U8, s->bytes)
+#define ZR_OPERANDS_fill(AT) AT(to, void *, ZR_WRITTEN, ZERO_U8, s->bytes)
 
 typedef struct zr_strided { // `bytes` of each row, and the bytes between rows
     int64_t rows, bytes, from_stride, to_stride;
@@ -185,6 +186,6 @@ typedef struct zr_strided { // `bytes` of each row, and the bytes between rows
            (4 * s->rows + (s->add_tokens ? 0 : s->vocab) + (s->add_positions ? 0 : s->positions))) \
     OP(copy, bytes, element, 0, 0)                                                                 \
     OP(copy_rows, strided, element, 0, 2 * s->rows * s->bytes)                                     \
-    OP(zero, bytes, element, 0, 0)
+    OP(fill, bytes, element, 0, 0)
 
 #endif

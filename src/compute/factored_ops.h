@@ -71,7 +71,7 @@ static inline int64_t zr_factored_sums(const zr_factored *s)
 // leaves. So sums are the same in any order, as long as all squares together are at most 2^51
 // coarse, and 2^51 fine are at least coarse times the addends of a sum.
 #define ZR_OPERANDS_factor_sums(AT)                                                                \
-    AT(values, const zr_factored_values *, ZR_READ | ZR_AUX, ZERO_U8, sizeof(zr_factored_values))  \
+    AT(values, const zr_factored_values *, ZR_HOST, ZERO_U8, sizeof(zr_factored_values))           \
     AT(gradient, const void *, ZR_READ, s->gradient, s->count)                                     \
     AT(rows, int64_t *, ZR_BOTH | ZR_AUX, ZERO_I64, 2 * zr_factored_rows(s))                       \
     AT(columns, int64_t *, ZR_BOTH | ZR_AUX, ZERO_I64, 2 * zr_factored_columns(s))
@@ -80,7 +80,7 @@ static inline int64_t zr_factored_sums(const zr_factored *s)
 // and columns have reciprocals of roots. rows: NULL for a vector. Sums the squares of directions of
 // each chunk in double, in one fixed order. sums (chunks).
 #define ZR_OPERANDS_factored_squares(AT)                                                           \
-    AT(values, const zr_factored_values *, ZR_READ | ZR_AUX, ZERO_U8, sizeof(zr_factored_values))  \
+    AT(values, const zr_factored_values *, ZR_HOST, ZERO_U8, sizeof(zr_factored_values))           \
     AT(gradient, const void *, ZR_READ, s->gradient, s->count)                                     \
     AT(rows, const float *, ZR_READ | ZR_AUX, ZERO_F32, zr_factored_rows(s))                       \
     AT(columns, const float *, ZR_READ | ZR_AUX, ZERO_F32, zr_factored_columns(s))                 \
@@ -88,7 +88,7 @@ static inline int64_t zr_factored_sums(const zr_factored *s)
 
 // master = values->keep * master - values->step * direction, and the master's 16-bit copy.
 #define ZR_OPERANDS_factored_update(AT)                                                            \
-    AT(values, const zr_factored_values *, ZR_READ | ZR_AUX, ZERO_U8, sizeof(zr_factored_values))  \
+    AT(values, const zr_factored_values *, ZR_HOST, ZERO_U8, sizeof(zr_factored_values))           \
     AT(master, float *, ZR_BOTH, ZERO_F32, s->count)                                               \
     AT(gradient, const void *, ZR_READ, s->gradient, s->count)                                     \
     AT(rows, const float *, ZR_READ | ZR_AUX, ZERO_F32, zr_factored_rows(s))                       \

@@ -73,6 +73,9 @@ typedef struct zr_op {
         zr_dropout dropout;
         zr_embedding embedding;
         zr_bytes bytes;
+        zr_id_range id_range;
+        zr_row_sum row_sum;
+        zr_square_parts square_parts;
         zr_strided strided;
         zr_update update;
         zr_squares squares;

@@ -9,14 +9,18 @@
 // What an operation does with an operand. ZR_AUX: it is small beside the others, or read in part,
 // so that its bytes are not counted. ZR_LENT: it lies in memory of the program's own, which no plan
 // reserves. ZR_SCRATCH: how many bytes is up to the backend (zr_op_scratch); 64-byte aligned.
+// ZR_HOST: an array of the host's, read when the operation is submitted and never later; at most
+// ZR_HOST_BYTES.
 typedef enum zr_access {
     ZR_READ = 1,
     ZR_WRITTEN = 2,
     ZR_BOTH = ZR_READ | ZR_WRITTEN,
     ZR_AUX = 4,
     ZR_SCRATCH = ZR_BOTH | ZR_AUX | 8,
-    ZR_LENT = 16
+    ZR_LENT = 16,
+    ZR_HOST = ZR_READ | ZR_AUX | 32
 } zr_access;
+enum { ZR_HOST_BYTES = 4096 };
 
 // Operands of dropout and of the loss. The engine sets them at the beginning of a step.
 typedef struct zr_step_values {

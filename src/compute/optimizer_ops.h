@@ -4,6 +4,7 @@
 #ifndef ZR_COMPUTE_OPTIMIZER_OPS_H
 #define ZR_COMPUTE_OPTIMIZER_OPS_H
 
+#include "base/numbers.h"
 #include "base/quantised.h"
 #include "compute/operand.h"
 
@@ -60,7 +61,7 @@ static inline int64_t zr_update_scales(const zr_update *s)
 
 // The operands are those of zr_range_states; zr_op_update_of (op.h) takes them from there.
 #define ZR_OPERANDS_update(AT)                                                                     \
-    AT(values, const zr_update_values *, ZR_READ | ZR_AUX, ZERO_U8, sizeof(zr_update_values))      \
+    AT(values, const zr_update_values *, ZR_HOST, ZERO_U8, sizeof(zr_update_values))               \
     AT(master, float *, ZR_BOTH, ZERO_F32, s->n)                                                   \
     AT(state0, void *, ZR_BOTH, s->states, s->n)                                                   \
     AT(state1, void *, ZR_BOTH, s->states, s->n)                                                   \
@@ -72,7 +73,7 @@ static inline int64_t zr_update_scales(const zr_update *s)
 // LAMB, whose states are fp32 or bf16: updates the moments and sets direction =
 // (m/correction1)/(sqrt(v/correction2)+eps) + wd*master.
 #define ZR_OPERANDS_lamb_direction(AT)                                                             \
-    AT(values, const zr_update_values *, ZR_READ | ZR_AUX, ZERO_U8, sizeof(zr_update_values))      \
+    AT(values, const zr_update_values *, ZR_HOST, ZERO_U8, sizeof(zr_update_values))               \
     AT(master, const float *, ZR_READ, ZERO_F32, s->n)                                             \
     AT(state0, void *, ZR_BOTH, s->states, s->n)                                                   \
     AT(state1, void *, ZR_BOTH, s->states, s->n)                                                   \
@@ -81,7 +82,7 @@ static inline int64_t zr_update_scales(const zr_update *s)
 
 // master -= *step * direction, and the master's 16-bit copy.
 #define ZR_OPERANDS_subtract_scaled(AT)                                                            \
-    AT(step, const float *, ZR_READ | ZR_AUX, ZERO_F32, 1)                                         \
+    AT(step, const float *, ZR_HOST, ZERO_F32, 1)                                                  \
     AT(master, float *, ZR_BOTH, ZERO_F32, s->n)                                                   \
     AT(direction, const float *, ZR_READ, ZERO_F32, s->n)                                          \
     AT(parameters, void *, ZR_WRITTEN, s->parameters, s->n)
@@ -89,14 +90,14 @@ static inline int64_t zr_update_scales(const zr_update *s)
 // Muon's first walk: state0 += (1 - momentum) * (g - state0), and the direction is that, or with
 // nesterov g moved towards it by `momentum`; rounded to bf16.
 #define ZR_OPERANDS_momentum_direction(AT)                                                         \
-    AT(values, const zr_update_values *, ZR_READ | ZR_AUX, ZERO_U8, sizeof(zr_update_values))      \
+    AT(values, const zr_update_values *, ZR_HOST, ZERO_U8, sizeof(zr_update_values))               \
     AT(state0, void *, ZR_BOTH, s->states, s->n)                                                   \
     AT(gradient, const void *, ZR_READ, s->gradient, s->n)                                         \
     AT(direction, void *, ZR_WRITTEN, s->states, s->n)
 
 // Its second walk: master = factors[0] * master - factors[1] * direction, and the 16-bit copy.
 #define ZR_OPERANDS_orthogonal_update(AT)                                                          \
-    AT(factors, const float *, ZR_READ | ZR_AUX, ZERO_F32, 2)                                      \
+    AT(factors, const float *, ZR_HOST, ZERO_F32, 2)                                               \
     AT(master, float *, ZR_BOTH, ZERO_F32, s->n)                                                   \
     AT(direction, const void *, ZR_READ, s->states, s->n)                                          \
     AT(parameters, void *, ZR_WRITTEN, s->parameters, s->n)
@@ -104,7 +105,7 @@ static inline int64_t zr_update_scales(const zr_update *s)
 // The average of the weights after an update: average += (1 - average_decay) * (master - average);
 // of the first update: average = master (torch.optim.swa_utils.AveragedModel).
 #define ZR_OPERANDS_average(AT)                                                                    \
-    AT(values, const zr_update_values *, ZR_READ | ZR_AUX, ZERO_U8, sizeof(zr_update_values))      \
+    AT(values, const zr_update_values *, ZR_HOST, ZERO_U8, sizeof(zr_update_values))               \
     AT(master, const float *, ZR_READ, ZERO_F32, s->n)                                             \
     AT(average, float *, ZR_BOTH, ZERO_F32, s->n)
 
@@ -145,6 +146,27 @@ static inline int64_t zr_squares_part(const zr_squares *s, int64_t k)
     AT(g, const void *, ZR_READ, s->dtype, s->count)                                               \
     AT(sums, double *, ZR_WRITTEN | ZR_AUX, ZERO_F64, zr_squares_parts(s))
 
+// Elements [first, first + count) of a vector, whose squares go to accumulator `sum`.
+typedef struct zr_square_part {
+    int64_t first, count, sum;
+} zr_square_part;
+
+enum { ZR_MOST_SQUARE_PARTS = ZR_HOST_BYTES / (int)sizeof(zr_square_part) };
+
+typedef struct zr_square_parts {
+    zero_dtype dtype;
+    int64_t first, count; // elements of the vector that lie at g
+    int64_t parts, sums;  // at most ZR_MOST_SQUARE_PARTS; accumulators
+    int64_t elements;     // of all parts together
+} zr_square_parts;
+
+// Adds the square sums of each chunk of each part to its accumulator, exactly, so that no order
+// counts. Both ends of a part may lie inside of a chunk of the vector.
+#define ZR_OPERANDS_square_sums_exact(AT)                                                          \
+    AT(parts, const zr_square_part *, ZR_HOST, ZERO_I64, 3 * s->parts)                             \
+    AT(g, const void *, ZR_READ | ZR_AUX, s->dtype, s->count)                                      \
+    AT(sums, zr_exact *, ZR_BOTH | ZR_AUX, ZERO_I64, s->sums * ZR_EXACT_WORDS)
+
 #define ZR_OPTIMIZER_OPS(OP)                                                                       \
     OP(update, update, optimizer, 0, 0)                                                            \
     OP(lamb_direction, update, optimizer, 0, 0)                                                    \
@@ -153,6 +175,7 @@ static inline int64_t zr_squares_part(const zr_squares *s, int64_t k)
     OP(orthogonal_update, update, optimizer, 0, 0)                                                 \
     OP(average, update, optimizer, 0, 0)                                                           \
     OP(weighted_sum, weighted, optimizer, 0, 0)                                                    \
-    OP(square_sums, squares, square_sum, 0, 0)
+    OP(square_sums, squares, square_sum, 0, 0)                                                     \
+    OP(square_sums_exact, square_parts, square_sum, 0, s->elements *size_of(s->dtype))
 
 #endif

@@ -78,7 +78,7 @@ enum { ZR_TARGET_NONE = INT32_MIN };
 // row with target < 0 does not count (loss 0, gradient 0).
 #define ZR_OPERANDS_loss(AT)                                                                       \
     AT(target, const int32_t *, ZR_READ | ZR_AUX, ZERO_I32, s->rows)                               \
-    AT(factor, const float *, ZR_READ | ZR_AUX, ZERO_F32, 1)                                       \
+    AT(factor, const float *, ZR_HOST, ZERO_F32, 1)                                                \
     AT(weight, const float *, ZR_READ | ZR_AUX, ZERO_F32, s->rows)                                 \
     AT(logits, void *, s->gradient ? ZR_BOTH : ZR_READ, s->dtype, s->rows * s->vocab)              \
     AT(row_loss, float *, ZR_WRITTEN | ZR_AUX, ZERO_F32, s->rows)
@@ -102,7 +102,7 @@ enum { ZR_TARGET_NONE = INT32_MIN };
     AT(parts, const zr_loss_part *, ZR_READ, ZERO_F32,                                             \
        4 * ((s->slices - 1) * s->stride + s->rows))                                                \
     AT(target, const int32_t *, ZR_READ | ZR_AUX, ZERO_I32, s->rows)                               \
-    AT(factor, const float *, ZR_READ | ZR_AUX, ZERO_F32, 1)                                       \
+    AT(factor, const float *, ZR_HOST, ZERO_F32, 1)                                                \
     AT(weight, const float *, ZR_READ | ZR_AUX, ZERO_F32, s->rows)                                 \
     AT(logits, void *, s->gradient ? ZR_BOTH : ZR_READ | ZR_AUX, s->dtype, s->rows * s->vocab)     \
     AT(row_loss, float *, ZR_WRITTEN | ZR_AUX, ZERO_F32, s->rows)
@@ -110,12 +110,35 @@ enum { ZR_TARGET_NONE = INT32_MIN };
 // In place.
 #define ZR_OPERANDS_softmax(AT) AT(x, void *, ZR_BOTH, s->dtype, s->rows * s->width)
 
+// Ids [first, first + count) lie in a tile or a slice of a table.
+typedef struct zr_id_range {
+    int64_t n, first, count;
+} zr_id_range;
+
+// out[i] = ids[i] counted from the first of the range; -1 where it is in another range, and
+// ZR_TARGET_NONE where ids[i] is negative.
+#define ZR_OPERANDS_local_ids(AT)                                                                  \
+    AT(ids, const int32_t *, ZR_READ | ZR_AUX, ZERO_I32, s->n)                                     \
+    AT(out, int32_t *, ZR_WRITTEN | ZR_AUX, ZERO_I32, s->n)
+
+typedef struct zr_row_sum {
+    int64_t n;
+    double divisor;
+} zr_row_sum;
+
+// out = (x[0] + x[1] + ...) / divisor, added in double in this order; 0 if the divisor is 0.
+#define ZR_OPERANDS_sum_rows(AT)                                                                   \
+    AT(x, const float *, ZR_READ | ZR_AUX, ZERO_F32, s->n)                                         \
+    AT(out, double *, ZR_WRITTEN | ZR_AUX | ZR_LENT, ZERO_F64, 1)
+
 #define ZR_ROW_OPS(OP)                                                                             \
     OP(norm_forward, norm, norm, 0, 0)                                                             \
     OP(norm_backward, norm, norm, 0, 0)                                                            \
     OP(loss, loss, loss, 0, 0)                                                                     \
     OP(loss_parts, loss, loss, 0, 0)                                                               \
     OP(loss_finish, loss, loss, 0, 0)                                                              \
-    OP(softmax, matrix, loss, 0, 0)
+    OP(softmax, matrix, loss, 0, 0)                                                                \
+    OP(local_ids, id_range, loss, 0, 0)                                                            \
+    OP(sum_rows, row_sum, loss, 0, 0)
 
 #endif

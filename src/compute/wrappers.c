@@ -127,7 +127,8 @@ static void check_bounds(void *user, zr_queue *queue, const zr_op *op)
     zero_error error = {0};
     zero_status status = ZERO_OK;
     for (int i = 0; i < count && status == ZERO_OK; i++) {
-        bool placed = operands[i].at && !(operands[i].access & ZR_LENT);
+        bool of_host = (operands[i].access & ZR_HOST) == ZR_HOST,
+             placed = operands[i].at && !of_host && !(operands[i].access & ZR_LENT);
         int64_t bytes = placed ? operand_bytes(queue, op, &operands[i]) : 0;
         if (bytes > 0)
             status = check_operand(bounds, op->kind, &operands[i], bytes, &error);

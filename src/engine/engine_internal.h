@@ -124,7 +124,7 @@ typedef struct zr_view {
     zr_wrapper *bounding;
 } zr_view;
 
-enum { ZR_SQUARE_PARTS = 512 }; // chunks of one operation of the gradient norm
+enum { ZR_SQUARE_PARTS = 512 }; // chunks of one operation of Adafactor's norms
 
 // Operands that are neither planned nor alike in every step. What operations read is set before the
 // first of them: of a step at its beginning, of the update when its norm is known.
@@ -134,7 +134,7 @@ typedef struct zr_step_operands {
     zr_factored_values factored;
     float lamb_step;                 // of the current tensor
     float muon_factors[2];           // of the current matrix
-    double squares[ZR_SQUARE_PARTS]; // what an operation of the gradient norm writes
+    double squares[ZR_SQUARE_PARTS]; // what an operation of Adafactor's norms writes
 } zr_step_operands;
 
 struct zero_engine {

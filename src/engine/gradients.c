@@ -5,8 +5,6 @@
 // sums are added exactly.
 #include "engine/interpret.h"
 
-#include <string.h>
-
 // BIND and UNBIND.
 zero_status zr_execute_bind(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
@@ -18,6 +16,12 @@ zero_status zr_execute_bind(zero_engine *engine, const zr_instruction *i, zero_e
     return ZERO_OK;
 }
 
+static void zero_elements(zr_queue *queue, float *at, int64_t count)
+{
+    if (count > 0)
+        zr_run(queue, zr_op_fill(&(zr_bytes){count * (int64_t)sizeof *at}, at));
+}
+
 // Zeroes the gaps and the padding, because they take part in the exchange.
 zero_status zr_execute_open(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
@@ -26,10 +30,10 @@ zero_status zr_execute_open(zero_engine *engine, const zr_instruction *i, zero_e
     int64_t at = 0;
     for (int t = 0; t < flat_param->tensor_count; t++) {
         const zr_plan_tensor *tensor = &flat_param->tensors[t];
-        memset(gradient + at, 0, (size_t)(tensor->first - at) * sizeof *gradient);
+        zero_elements(engine->queue, gradient + at, tensor->first - at);
         at = tensor->first + tensor->count;
     }
-    memset(gradient + at, 0, (size_t)(flat_param->padded - at) * sizeof *gradient);
+    zero_elements(engine->queue, gradient + at, flat_param->padded - at);
     engine->bound.collecting[i->flat_param] = (zr_collecting){gradient, i->unit};
     return ZERO_OK;
 }
@@ -41,7 +45,8 @@ void zr_carries_begin_step(zero_engine *engine)
     bool resets =
         engine->config->carry_reset && engine->progress.step % engine->config->carry_reset == 0;
     if (space->bytes > 0 && (resets || engine->carry_scale != scale))
-        memset(engine->spaces[ZR_SPACE_CARRIES].at, 0, (size_t)space->bytes);
+        zr_run(engine->queue,
+               zr_op_fill(&(zr_bytes){space->bytes}, engine->spaces[ZR_SPACE_CARRIES].at));
     engine->carry_scale = scale;
 }
 
@@ -78,36 +83,44 @@ zero_status zr_execute_round(zero_engine *engine, const zr_instruction *i, zero_
 
 static_assert(ZR_SQUARES_CHUNK == ZR_CHUNK, "a shard's chunks are those of the sums");
 
-typedef struct walk {
-    zero_engine *engine;
-    zero_dtype dtype;
-    const char *values;
-    zr_span span;
+typedef struct squares_walk {
+    zr_queue *queue;
+    zr_square_parts shape;
+    const void *values;
     zr_exact *sums;
     bool by_tensor;
-} walk;
+    zr_square_part parts[ZR_MOST_SQUARE_PARTS];
+} squares_walk;
 
-static void add_squares_of_part(void *user, const zr_plan_tensor *tensor, int64_t first,
-                                int64_t count)
+static void add_squares_of_parts(squares_walk *w)
 {
-    const walk *w = user;
-    zr_exact *sum = &w->sums[w->by_tensor ? tensor->number : 0];
-    double *squares = w->engine->operands.squares;
-    for (int64_t end = first + count, stop; first < end; first = stop) {
-        stop = ZR_MIN(end, (first / ZR_CHUNK + ZR_SQUARE_PARTS) * ZR_CHUNK);
-        const zr_squares part = {.dtype = w->dtype, .first = first, .count = stop - first};
-        int64_t before = (first - w->span.first) * (int64_t)zero_dtype_bytes(w->dtype);
-        zr_run(w->engine->queue, zr_op_square_sums(&part, w->values + before, squares));
-        for (int64_t k = 0; k < zr_squares_parts(&part); k++)
-            zr_exact_add(sum, squares[k]);
-    }
+    if (w->shape.parts)
+        zr_run(w->queue, zr_op_square_sums_exact(&w->shape, w->parts, w->values, w->sums));
+    w->shape.parts = w->shape.elements = 0;
+}
+
+static void note_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
+{
+    squares_walk *w = user;
+    if (w->shape.parts == ZR_MOST_SQUARE_PARTS)
+        add_squares_of_parts(w);
+    w->parts[w->shape.parts++] = (zr_square_part){first, count, w->by_tensor ? tensor->number : 0};
+    w->shape.elements += count;
 }
 
 void zr_norm_add_squares(zero_engine *engine, int flat_param, zr_span span, zero_dtype dtype,
                          const void *values, zr_exact *sums, bool by_tensor)
 {
-    walk walk = {engine, dtype, values, span, sums, by_tensor};
-    zr_for_parts(&engine->plan->flat_params[flat_param], span, add_squares_of_part, &walk);
+    squares_walk walk = {.queue = engine->queue,
+                         .shape = {.dtype = dtype,
+                                   .first = span.first,
+                                   .count = span.count,
+                                   .sums = by_tensor ? engine->plan->tensor_count : 1},
+                         .values = values,
+                         .sums = sums,
+                         .by_tensor = by_tensor};
+    zr_for_parts(&engine->plan->flat_params[flat_param], span, note_part, &walk);
+    add_squares_of_parts(&walk);
 }
 
 zero_status zr_sum_words(zero_comm *comm, void *numbers, int64_t count, int64_t words,

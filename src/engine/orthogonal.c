@@ -133,7 +133,7 @@ static void begin_q(const iteration *at)
     const int64_t n = at->n, size = sizeof(uint16_t);
     uint16_t *a = (uint16_t *)(void *)at->sums; // which is free until the next product
     *a = zr_f32_to_f16((float)at->of->a);
-    zr_run(at->queue, zr_op_zero(&(zr_bytes){n * n * size}, at->q));
+    zr_run(at->queue, zr_op_fill(&(zr_bytes){n * n * size}, at->q));
     zr_run(at->queue, zr_op_copy_rows(&(zr_strided){n, size, 0, (n + 1) * size}, a, at->q));
     zr_run(at->queue, zr_op_add(&(zr_sum){at->dtype, at->dtype, n * n}, at->q, at->factor, at->q));
 }

@@ -6,8 +6,6 @@
 #include "engine/step.h"
 #include "plan/accumulators.h"
 
-#include <string.h>
-
 static zero_status check_unguarded(const zero_engine *engine, bool changed, zero_error *error)
 {
     if (!changed || !engine->guard.await)
@@ -148,7 +146,7 @@ static void copy_frozen(zero_engine *engine, int from, int to)
             at[i] = whole ? zr_buffer_at(engine, place) : zr_own_parameters(engine, p);
         }
         if (!flat_param->shared && !zr_engine_has_state(engine, p, ZR_VECTOR_MASTER))
-            memcpy(at[1], at[0], (size_t)bytes);
+            zr_run(engine->queue, zr_op_copy(&(zr_bytes){bytes}, at[0], at[1]));
     }
 }
 

@@ -39,8 +39,9 @@ static void keep_replicas(zero_engine *engine, int before)
         const zr_buffer_ref place = {ZR_BUFFER_PARAMETERS, flat_param->full_first};
         char *at = zr_buffer_at(engine, place);
         if (flat_param->late)
-            memcpy(at, at + (before - engine->versions.copy) * plan->full_bytes,
-                   (size_t)(plan->ranks * zr_flat_param_shard_bytes(flat_param)));
+            zr_run(engine->queue,
+                   zr_op_copy(&(zr_bytes){plan->ranks * zr_flat_param_shard_bytes(flat_param)},
+                              at + (before - engine->versions.copy) * plan->full_bytes, at));
     }
 }
 

@@ -5,8 +5,6 @@
 #include "engine/interpret.h"
 #include "plan/accumulators.h"
 
-#include <string.h>
-
 // Returns the number of operations that one slot has. Some kinds do not use theirs: windows, or the
 // update's thread, know how far they are.
 static int pending_of_slot(const zr_plan *plan, zr_slot_kind kind)
@@ -78,7 +76,7 @@ static zero_status move_stored(zero_engine *engine, const zr_instruction *i, zer
             store, range, buffer, &pending_of(engine, i)->transfer, error);
     char *kept = zr_store_at(store, range.first);
     if (!out && engine->offload.overwrite)
-        memset(buffer, 0xff, (size_t)range.count);
+        zr_run(engine->queue, zr_op_fill(&(zr_bytes){range.count, 0xff}, buffer));
     zr_run(engine->queue,
            zr_op_copy(&(zr_bytes){range.count}, out ? buffer : kept, out ? kept : buffer));
     return ZERO_OK;

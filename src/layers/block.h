@@ -68,9 +68,9 @@ typedef struct zr_block {
     const void *input; // (R, C) T, the norm's output as the first linears of a half read it
     float
         *sum[ZERO_BLOCK_HALVES]; // (R, C) gradient of what several products read, if it is not cut
-    // Of rotation, with D elements of a head: (D / 2), (seq, D); in a step of generation, and of
-    // documents, (R, D).
-    float *frequency, *angles;
+    // Of rotation, with D elements of a head: (seq, D); in a step of generation, and of documents,
+    // (R, D).
+    float *angles;
     void *scratch;   // used by operations in turn
     void *place;     // of exchanges, if one rank computes all slices
     float *spare;    // (R, C) for each level of the sum over this rank's slices

@@ -79,7 +79,7 @@ static void clear_shared_parts(zr_block *block, int half, int r, int64_t element
     const zr_bytes all = {elements * (int64_t)sizeof(float)};
     for (int s = 0; s < block->slice_count; s++)
         if (zr_block_rows(block, half)[r].width == ZERO_WIDE_KEYS && !block->slices[s].first)
-            zr_run(block->context->queue, zr_op_zero(&all, block->slices[s].d_low_rank[half][r]));
+            zr_run(block->context->queue, zr_op_fill(&all, block->slices[s].d_low_rank[half][r]));
 }
 
 void zr_block_sum_adapters(zr_block *block, int half)

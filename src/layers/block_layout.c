@@ -203,7 +203,8 @@ static size_t carve_workspace(zr_block *block, const zr_block_layout *l, int thr
     int64_t rotated = block->hyper->shape.rotated;
     if (rotated) {
         int64_t rows = block->hyper->config.documents ? block->rows : attention->seq;
-        block->frequency = zr_carve_floats(&carver, rotated / 2);
+        // Frequencies lay here once: plans keep their bytes.
+        zr_carve_floats(&carver, rotated / 2);
         block->angles = zr_carve_floats(&carver, rows * rotated);
     }
     char *base = l->workspace ? (char *)l->workspace + carver.used : NULL;

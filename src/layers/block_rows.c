@@ -153,7 +153,7 @@ static zero_status head_norm_backward(zr_block *block, int half, int r, int s)
     if (computes(block, row, s))
         head_norm_backward_slice(block, half, r, s);
     if (parts && row->width == ZERO_WIDE_KEYS && !block->slices[s].first)
-        zr_run(queue_of(block), zr_op_zero(&gain, block->slices[s].d_gain[r]));
+        zr_run(queue_of(block), zr_op_fill(&gain, block->slices[s].d_gain[r]));
     if (!parts || !sum || s + 1 < block->slice_count)
         return ZERO_OK;
     zr_rows_add(queue_of(block), block->slice_count, zr_spare_floats(dim), parts);
@@ -177,16 +177,16 @@ static zr_rotary rotary_of(const zr_block *block, bool back)
 static void make_angles(zr_block *block)
 {
     zr_rotary rotary = rotary_of(block, false);
-    float *angles = block->angles;
-    zr_lm_frequencies(&block->hyper->config, block->frequency, &rotary.factor);
+    float *angles = block->angles, frequency[ZR_MOST_HEAD_DIM / 2];
+    zr_lm_frequencies(&block->hyper->config, frequency, &rotary.factor);
     const zr_attention_run *runs = block->step ? block->step->runs : block->documents.runs;
     int count = block->step ? block->step->run_count : block->documents.count;
     if (!runs)
-        zr_run(queue_of(block), zr_op_rotary_table(&rotary, block->frequency, angles));
+        zr_run(queue_of(block), zr_op_rotary_table(&rotary, frequency, angles));
     for (int i = 0; runs && i < count; i++) {
         rotary.first = runs[i].first;
         rotary.seq = runs[i].rows;
-        zr_run(queue_of(block), zr_op_rotary_table(&rotary, block->frequency, angles));
+        zr_run(queue_of(block), zr_op_rotary_table(&rotary, frequency, angles));
         angles += runs[i].rows * rotary.rotated;
     }
 }

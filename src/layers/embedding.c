@@ -88,7 +88,7 @@ zero_status zr_embed_tiles(zero_context *context, const zr_positions *at, const 
     for (int r = 0; r < at->run_count; r++)
         all += at->runs[r].rows;
     for (int t = 0; t < table->tiles; t++) {
-        const int32_t *of_tile = zr_lm_ids_of_tile(hyper, t, all, ids, local);
+        const int32_t *of_tile = zr_lm_ids_of_tile(context, t, all, ids, local);
         int64_t done = 0;
         ZERO_TRY(zr_tensor_acquire(context, table, t));
         for (int r = 0; r < at->run_count; done += at->runs[r++].rows)
@@ -111,10 +111,10 @@ static zero_status sum_slices(zero_context *context, const zr_division *division
                           .seq = division->rows,
                           .width = division->width};
     const zr_bytes all = {shape.rows * shape.width * (int64_t)sizeof **own};
-    zr_run(queue, zr_op_zero(&all, place));
+    zr_run(queue, zr_op_fill(&all, place));
     for (int i = 0; i < zr_slices_here(&hyper->slices); i++) {
         const zr_tensor_handle *table = zr_lm_tensor(hyper, i, ZR_LM_TABLE);
-        shape.vocab = zr_lm_ids_of_slice(hyper, i, shape.rows, ids, local);
+        shape.vocab = zr_lm_ids_of_slice(context, i, shape.rows, ids, local);
         if (shape.vocab)
             zr_run(queue, zr_op_embedding_forward(
                               &shape, local, zr_tensor_values(context, table, 0), NULL, place));
@@ -230,7 +230,7 @@ static zero_status tiles_backward(const embedding *e, const void *d)
     for (int t = table->tiles - 1; t >= 0; t--) {
         ZERO_TRY(zr_tensor_acquire(e->context, table, t));
         part_backward(e, table, t, zr_lm_tile_tokens(e->hyper, t),
-                      zr_lm_ids_of_tile(e->hyper, t, e->rows, e->ids, e->local), d,
+                      zr_lm_ids_of_tile(e->context, t, e->rows, e->ids, e->local), d,
                       t == table->tiles - 1 && !e->documents.runs);
         ZERO_TRY(zr_tensor_release(e->context, table, t));
     }
@@ -254,7 +254,7 @@ static zero_status slices_backward(const embedding *e, const void **rows)
         *rows = d = e->place;
     }
     for (int i = 0; i < zr_slices_here(division->slices); i++) {
-        int64_t tokens = zr_lm_ids_of_slice(e->hyper, i, e->rows, e->ids, e->local);
+        int64_t tokens = zr_lm_ids_of_slice(context, i, e->rows, e->ids, e->local);
         part_backward(e, zr_lm_tensor(e->hyper, i, ZR_LM_TABLE), 0, tokens, e->local, d,
                       i == 0 && !e->documents.runs);
     }

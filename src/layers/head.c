@@ -345,14 +345,12 @@ static zero_status run_preferred_chunks(zr_head *h, bool gradient)
 // Computes the loss: the mean of the losses of the rows that count, or that of the preference.
 static zero_status compute_loss(zr_head *h, bool gradient)
 {
-    double sum = 0;
     ZERO_TRY(is_tiled(h)     ? run_tiles(h, gradient)
              : h->preference ? run_preferred_chunks(h, gradient)
                              : run_chunks(h, gradient));
-    for (int64_t row = 0; row < h->rows; row++)
-        sum += h->row_loss[row];
     if (h->context->loss && !h->preference)
-        *h->context->loss = h->counted ? sum / (double)h->counted : 0;
+        zr_run(h->context->queue, zr_op_sum_rows(&(zr_row_sum){h->rows, (double)h->counted},
+                                                 h->row_loss, h->context->loss));
     return ZERO_OK;
 }
 

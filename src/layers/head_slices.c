@@ -95,12 +95,10 @@ void zr_cut_head_sizes(const zr_head *h, zero_unit_sizes *out)
 void zr_cut_head_take_targets(zr_head *h)
 {
     for (int i = 0; i < h->here; i++) {
-        int64_t first =
-            zr_tokens_of_slice(h->slices, h->hyper->shape.outputs, zr_slices_first(h->slices) + i)
-                .first;
-        for (int64_t row = 0; row < h->rows; row++)
-            h->slice[i].target[row] =
-                h->target[row] < 0 ? ZR_TARGET_NONE : (int32_t)(h->target[row] - first);
+        const zr_slice_tokens tokens =
+            zr_tokens_of_slice(h->slices, h->hyper->shape.outputs, zr_slices_first(h->slices) + i);
+        const zr_id_range range = {h->rows, tokens.first, tokens.count};
+        zr_run(h->context->queue, zr_op_local_ids(&range, h->target, h->slice[i].target));
     }
 }
 
@@ -175,7 +173,7 @@ static zero_status input_of_slice(void *user, int slice, float *out)
     const zr_product product =
         zr_head_product_sum(h->hyper, h->dtype, h->count, h->slice[slice].tokens);
     if (product.k == 0) {
-        zr_run(queue, zr_op_zero(&(zr_bytes){h->count * h->width * (int64_t)sizeof *out}, out));
+        zr_run(queue, zr_op_fill(&(zr_bytes){h->count * h->width * (int64_t)sizeof *out}, out));
         return ZERO_OK;
     }
     zr_run(queue, zr_op_product(&product, h->slice[slice].logits, table, NULL, out));

@@ -145,27 +145,25 @@ zero_status zr_documents_read(const zero_context *context, int64_t first, int64_
 
 const zr_tensor_handle *zr_lm_table(const zr_lm_unit *hyper) { return &hyper->tensor[ZR_LM_TABLE]; }
 
-const int32_t *zr_lm_ids_of_tile(const zr_lm_unit *hyper, int tile, int64_t rows,
+const int32_t *zr_lm_ids_of_tile(const zero_context *context, int tile, int64_t rows,
                                  const int32_t *ids, int32_t *local)
 {
-    const zr_tensor_handle *table = zr_lm_table(hyper);
-    int64_t first = tile * table->step, end = first + table->step;
+    const zr_tensor_handle *table = zr_lm_table(zr_lm_unit_at(context->unit));
+    const zr_id_range range = {rows, tile * table->step, table->step};
     if (table->tiles <= 1)
         return ids;
-    for (int64_t i = 0; i < rows; i++)
-        local[i] = ids[i] >= first && ids[i] < end ? (int32_t)(ids[i] - first) : -1;
+    zr_run(context->queue, zr_op_local_ids(&range, ids, local));
     return local;
 }
 
-int64_t zr_lm_ids_of_slice(const zr_lm_unit *hyper, int slice, int64_t rows, const int32_t *ids,
+int64_t zr_lm_ids_of_slice(const zero_context *context, int slice, int64_t rows, const int32_t *ids,
                            int32_t *local)
 {
+    const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
     const zr_slice_tokens tokens = zr_tokens_of_slice(&hyper->slices, hyper->shape.vocab,
                                                       zr_slices_first(&hyper->slices) + slice);
-    for (int64_t i = 0; i < rows; i++) {
-        int64_t id = ids[i] - tokens.first;
-        local[i] = id >= 0 && id < tokens.count ? (int32_t)id : -1;
-    }
+    const zr_id_range range = {rows, tokens.first, tokens.count};
+    zr_run(context->queue, zr_op_local_ids(&range, ids, local));
     return tokens.count;
 }
 

@@ -32,13 +32,13 @@ const zr_lm_unit *zr_lm_unit_at(const zero_unit *unit);
 const zr_tensor_handle *zr_lm_table(const zr_lm_unit *hyper);
 int64_t zr_lm_tile_tokens(const zr_lm_unit *hyper, int tile); // rows of the table in a tile
 // Returns ids (rows) as rows of a tile of the table; -1 for an id in another tile. `local` (rows)
-// is filled if there are tiles.
-const int32_t *zr_lm_ids_of_tile(const zr_lm_unit *hyper, int tile, int64_t rows,
+// is filled, by the context's queue, if there are tiles.
+const int32_t *zr_lm_ids_of_tile(const zero_context *context, int tile, int64_t rows,
                                  const int32_t *ids, int32_t *local);
 // Fills `local` (rows) with ids (rows) as rows of slice `slice` of the table, of those that this
 // rank has; -1 for an id in another slice. Returns the number of the slice's tokens; 0 if it is
 // empty.
-int64_t zr_lm_ids_of_slice(const zr_lm_unit *hyper, int slice, int64_t rows, const int32_t *ids,
+int64_t zr_lm_ids_of_slice(const zero_context *context, int slice, int64_t rows, const int32_t *ids,
                            int32_t *local);
 // embedding.c. Rows of the stream are runs of consecutive positions. In a step of generation each
 // run has its own first position. In training there is one run of all rows, whose positions repeat

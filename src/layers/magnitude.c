@@ -160,7 +160,7 @@ static void begin_dropped(zero_context *context, const zr_linear *linear, const 
     multiply(context, linear, &read, zr_low_rank_input(context, linear, x, scratch), at->sum,
              scratch);
     scale(context, linear, ZERO_F32, ZERO_F32, 1, at, at->sum, at->past, NULL, at->past);
-    zr_run(context->queue, zr_op_zero(&all, at->sum));
+    zr_run(context->queue, zr_op_fill(&all, at->sum));
 }
 
 void zr_magnitude_forward(zero_context *context, const zr_linear *linear, const void *x,

@@ -16,6 +16,8 @@ operands *operands_new(void)
                 (float)(zr_philox4x32((uint64_t)k, 1, (uint64_t)i).v[0] % 1000) * 1e-3f + 0.01f;
     for (int i = 0; i < 64; i++)
         o->ids[i] = i * 5 % WIDTH;
+    o->ids[50] = -1;
+    o->e[7 * ELEMS] = INFINITY;
     o->factor = 0.5f;
     o->step = (zr_step_values){.seed = 42, .step = 7};
     o->update = (zr_update_values){.lr = 0.1,
@@ -87,40 +89,6 @@ static zr_op rms_backward_of_no_past(operands *o)
     const zr_norm rms = rms_norm(true);
     return zr_op_norm_backward(&rms, o->a, o->b, o->c, NULL, o->c + 64, NULL, o->d, o->e, NULL,
                                o->scratch);
-}
-
-static zr_op loss(operands *o)
-{
-    const zr_loss s = {.rows = ROWS, .vocab = WIDTH, .gradient = true};
-    return zr_op_loss(&s, o->ids, &o->factor, o->c, o->a, o->b);
-}
-
-static zr_op loss_without_gradient(operands *o)
-{
-    return zr_op_loss(&(zr_loss){.rows = ROWS, .vocab = WIDTH}, o->ids, NULL, NULL, o->a, o->b);
-}
-
-static zr_op loss_parts(operands *o)
-{
-    const zr_loss s = {.rows = ROWS, .vocab = WIDTH};
-    return zr_op_loss_parts(&s, o->ids, o->a, (zr_loss_part *)o->b);
-}
-
-static zr_op loss_finish(operands *o)
-{
-    const zr_loss s = {.rows = ROWS, .vocab = WIDTH, .gradient = true, .slices = 2, .stride = ROWS};
-    return zr_op_loss_finish(&s, (zr_loss_part *)o->b, o->ids, &o->factor, NULL, o->a, o->c);
-}
-
-static zr_op loss_finish_without_gradient(operands *o)
-{
-    const zr_loss s = {.rows = ROWS, .vocab = WIDTH, .slices = 2, .stride = ROWS + 2};
-    return zr_op_loss_finish(&s, (zr_loss_part *)o->b, o->ids, NULL, NULL, NULL, o->c);
-}
-
-static zr_op softmax(operands *o)
-{
-    return zr_op_softmax(&(zr_matrix){.rows = ROWS, .width = WIDTH}, o->a);
 }
 
 static const zr_attention attention = {.batch = 1,
@@ -300,7 +268,7 @@ static zr_op copy_rows_together(operands *o)
     return zr_op_copy_rows(&s, o->a, o->b);
 }
 
-static zr_op zero(operands *o) { return zr_op_zero(&(zr_bytes){ELEMS}, o->b); }
+static zr_op fill(operands *o) { return zr_op_fill(&(zr_bytes){ELEMS, 7}, o->b); }
 
 #define CASE(function, activity, operands, ...)                                                    \
     {                                                                                              \
@@ -370,15 +338,17 @@ const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS] = {
         {CASE(norm_backward, norm, norm_backward_text, (3 * WORD + HALF) * ELEMS, 0),
          CASE(rms_backward, norm, norm_backward_text, (3 * WORD + HALF) * ELEMS, 0),
          CASE(rms_backward_of_no_past, norm, norm_backward_text, (2 * WORD + HALF) * ELEMS, 0)},
-    [ZR_OP_loss] = {CASE(loss, loss, LOSS_TEXT("rw"), 2 * WORD * ELEMS, 0),
-                    CASE(loss_without_gradient, loss, LOSS_TEXT("r"), (WORD * ELEMS), 0)},
-    [ZR_OP_loss_parts] = {CASE(loss_parts, loss, "ra target, r logits, w parts",
+    [ZR_OP_loss] = {CASE(op_case_loss, loss, LOSS_TEXT("rw"), 2 * WORD * ELEMS, 0),
+                    CASE(op_case_loss_without_gradient, loss, LOSS_TEXT("r"), (WORD * ELEMS), 0)},
+    [ZR_OP_loss_parts] = {CASE(op_case_loss_parts, loss, "ra target, r logits, w parts",
                                16 * ROWS + WORD * ELEMS, 0)},
-    [ZR_OP_loss_finish] = {CASE(loss_finish, loss, "r parts, " LOSS_TEXT("rw"),
+    [ZR_OP_loss_finish] = {CASE(op_case_loss_finish, loss, "r parts, " LOSS_TEXT("rw"),
                                 2 * WORD * ELEMS + 2 * 16 * ROWS, 0),
-                           CASE(loss_finish_without_gradient, loss, "r parts, " LOSS_TEXT("ra"),
-                                16 * (2 * ROWS + 2), 0)},
-    [ZR_OP_softmax] = {CASE(softmax, loss, "rw x", 2 * WORD * ELEMS, 0)},
+                           CASE(op_case_loss_finish_without_gradient, loss,
+                                "r parts, " LOSS_TEXT("ra"), 16 * (2 * ROWS + 2), 0)},
+    [ZR_OP_softmax] = {CASE(op_case_softmax, loss, "rw x", 2 * WORD * ELEMS, 0)},
+    [ZR_OP_local_ids] = {CASE(op_case_local_ids, loss, "ra ids, wa out", 0, 0)},
+    [ZR_OP_sum_rows] = {CASE(op_case_sum_rows, loss, "ra x, wa out", 0, 0)},
     [ZR_OP_attention_forward] = {CASE(attention_forward, attention,
                                       "r qkv, w out, wa lse, ra starts, ra values, scratch",
                                       4 * WORD * ELEMS, 2 * PAIRS * WIDTH)},
@@ -424,7 +394,7 @@ const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS] = {
     [ZR_OP_copy] = {CASE(copy, element, "r from, w to", 2 * ELEMS, 0)},
     [ZR_OP_copy_rows] = {CASE(copy_rows, element, "ra from, wa to", 2 * ELEMS, 0),
                          CASE(copy_rows_together, element, "ra from, wa to", 2 * ELEMS, 0)},
-    [ZR_OP_zero] = {CASE(zero, element, "w to", ELEMS, 0)},
+    [ZR_OP_fill] = {CASE(fill, element, "w to", ELEMS, 0)},
     [ZR_OP_weighted_sum] = {CASE(op_case_weighted_sum, optimizer, "r sum, r x, w out",
                                  (WORD + 2 * HALF) * ELEMS, 0)},
     [ZR_OP_update] = {CASE(op_case_update, optimizer, update_text,
@@ -453,6 +423,10 @@ const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS] = {
                                     ELEMS *(2 * WORD + 2 * HALF), 0)},
     [ZR_OP_average] = {CASE(op_case_average, optimizer, "ra values, r master, rw average",
                             ELEMS * 3 * WORD, 0)},
+    [ZR_OP_square_sums_exact] = {CASE(op_case_square_sums_exact, square_sum,
+                                      "ra parts, ra g, rwa sums", WORD *(ELEMS - 7), 0),
+                                 CASE(op_case_square_sums_exact_infinite, square_sum,
+                                      "ra parts, ra g, rwa sums", WORD *(ELEMS - 7), 0)},
     [ZR_OP_square_sums] = {CASE(op_case_square_sums, square_sum, "r g, wa sums", WORD * 150, 0)},
     [ZR_OP_lamb_direction] = {CASE(op_case_lamb_direction, optimizer,
                                    "ra values, r master, rw state0, rw state1, r gradient, "

@@ -26,6 +26,7 @@ enum {
 typedef struct operands { // every case reads and writes these; 64-byte aligned
     _Alignas(64) float a[FLOATS], b[FLOATS], c[FLOATS], d[FLOATS], e[FLOATS];
     _Alignas(64) double sums[8];
+    _Alignas(64) zr_exact exact[2];
     _Alignas(64) int32_t ids[64], starts[64]; // starts: of attention, all 0
     zr_step_values step;
     zr_update_values update;
@@ -64,12 +65,24 @@ zr_op op_case_scale_columns(operands *o);
 zr_op op_case_scale_columns_of_sum(operands *o);
 zr_op op_case_column_products(operands *o);
 
+// op_cases_rows.c
+zr_op op_case_loss(operands *o);
+zr_op op_case_loss_without_gradient(operands *o);
+zr_op op_case_loss_parts(operands *o);
+zr_op op_case_loss_finish(operands *o);
+zr_op op_case_loss_finish_without_gradient(operands *o);
+zr_op op_case_softmax(operands *o);
+zr_op op_case_local_ids(operands *o);
+zr_op op_case_sum_rows(operands *o);
+
 // op_cases_optimizer.c
 zr_op op_case_update(operands *o);
 zr_op op_case_update_lion(operands *o);
 zr_op op_case_update_halves(operands *o);
 zr_op op_case_update_blocks(operands *o);
 zr_op op_case_square_sums(operands *o);
+zr_op op_case_square_sums_exact(operands *o);
+zr_op op_case_square_sums_exact_infinite(operands *o);
 zr_op op_case_lamb_direction(operands *o);
 zr_op op_case_subtract_scaled(operands *o);
 zr_op op_case_subtract_scaled_with_copy(operands *o);

@@ -41,6 +41,21 @@ zr_op op_case_square_sums(operands *o)
     return zr_op_square_sums(&s, o->a, o->sums);
 }
 
+zr_op op_case_square_sums_exact(operands *o)
+{
+    static const zr_square_part parts[] = {{3, 40, 1}, {50, ELEMS - 47, 0}};
+    const zr_square_parts s = {
+        .first = 3, .count = ELEMS, .parts = 2, .sums = 2, .elements = ELEMS - 7};
+    return zr_op_square_sums_exact(&s, parts, o->a, o->exact);
+}
+
+zr_op op_case_square_sums_exact_infinite(operands *o)
+{
+    zr_op op = op_case_square_sums_exact(o);
+    op.at.square_sums_exact.g = o->e + 7 * ELEMS; // an infinity in the part of the last sum
+    return op;
+}
+
 zr_op op_case_lamb_direction(operands *o)
 {
     const zr_update s = range_of(ZR_UPDATE_ADAMW, ZERO_F32);

@@ -161,7 +161,7 @@ static void slice_add(zr_queue *queue, const tables *t, int64_t first, int64_t e
     float *rows = floats_new(n);
     for (int i = 0; i < ROWS; i++)
         own[i] = t->ids[i] >= first && t->ids[i] < end ? t->ids[i] - (int32_t)first : -1;
-    zr_run(queue, zr_op_zero(&(zr_bytes){n * 4}, rows));
+    zr_run(queue, zr_op_fill(&(zr_bytes){n * 4}, rows));
     zr_run(queue,
            zr_op_embedding_forward(&embedding, own, array_at(t->dtype, t->tokens, first * t->width),
                                    NULL, rows));
@@ -280,7 +280,7 @@ static void empty_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
         zr_run(q, zr_op_copy_rows(
                       &(zr_strided){.rows = 3, .bytes = 0, .from_stride = 4, .to_stride = 4}, NULL,
                       NULL));
-        zr_run(q, zr_op_zero(&(zr_bytes){0}, NULL));
+        zr_run(q, zr_op_fill(&(zr_bytes){0}, NULL));
         zr_run(q, zr_op_column_sum(&(zr_matrix){.dtype = dtype, .rows = 0, .width = 1, .add = true},
                                    NULL, one, NULL));
         zr_run(q, zr_op_embedding_backward(&(zr_embedding){.stream = dtype,

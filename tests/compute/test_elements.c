@@ -426,7 +426,7 @@ static void bytes_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
         check_same_bits("copy", to, from, bytes);
         check_same_bits("after the copy", (char *)to + bytes, (char *)untouched + bytes,
                         floats * 4 - bytes);
-        zr_run(queues[k % 2], zr_op_zero(&(zr_bytes){bytes}, to));
+        zr_run(queues[k % 2], zr_op_fill(&(zr_bytes){bytes}, to));
         for (int64_t i = 0; i < bytes; i++)
             assert_true(((char *)to)[i] == 0);
         check_same_bits("after the zeros", (char *)to + bytes, (char *)untouched + bytes,

@@ -214,8 +214,8 @@ static void replace(void *user, zr_queue *queue, const zr_op *op)
 {
     int *given = user;
     ++*given;
-    if (op->kind == ZR_OP_zero) {
-        float *to = op->at.zero.to;
+    if (op->kind == ZR_OP_fill) {
+        float *to = op->at.fill.to;
         const zr_sum one = {.n = 1};
         zr_run(queue, zr_op_add(&one, to, to, to)); // on the backend inside: it is not given again
         zr_run(queue, zr_op_add(&one, to, to, to));
@@ -231,13 +231,13 @@ static void a_wrapper_decides_what_is_run(void **state)
     int given = 0;
     float x = 3, y = 5, z = 0;
     assert_int_equal(zr_queue_wrap(queue, replace, &given, &wrapper, NULL), ZERO_OK);
-    zr_run(queue, zr_op_zero(&(zr_bytes){sizeof x}, &x));
+    zr_run(queue, zr_op_fill(&(zr_bytes){sizeof x}, &x));
     zr_run(queue, zr_op_copy(&(zr_bytes){sizeof x}, &x, &y));
     zr_run(queue, zr_op_add(&(zr_sum){.n = 1}, &x, &y, &z));
     zr_queue_unwrap(queue, wrapper);
     assert_true(x == 12 && y == 5 && z == 17);
     assert_int_equal(given, 3);
-    zr_run(queue, zr_op_zero(&(zr_bytes){sizeof x}, &x));
+    zr_run(queue, zr_op_fill(&(zr_bytes){sizeof x}, &x));
     assert_true(x == 0);
     check_queue_close(queue);
 }
@@ -252,8 +252,8 @@ static void a_wrapped_queue_may_have_other_scratch(void **state)
     float x = 3;
     assert_int_equal(zr_queue_wrap(queue, watch, &a, &wrapper, NULL), ZERO_OK);
     zr_queue other = zr_queue_with_scratch(queue, NULL, 0);
-    zr_run(&other, zr_op_zero(&(zr_bytes){sizeof x}, &x));
-    zr_run(&other, zr_op_zero(&(zr_bytes){sizeof x}, &x));
+    zr_run(&other, zr_op_fill(&(zr_bytes){sizeof x}, &x));
+    zr_run(&other, zr_op_fill(&(zr_bytes){sizeof x}, &x));
     check_seen(&seen, "a-a-");
     assert_ptr_equal(other.backend, queue->backend);
     zr_queue_unwrap(queue, wrapper);

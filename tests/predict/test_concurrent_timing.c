@@ -42,8 +42,8 @@ static zero_status run_round(void *opened, zero_error *error)
     s->task->rounds[m->number]++;
     // A member that counts has no memory; who touches the first page ends.
     void *at = m->counts ? (void *)(uintptr_t)64 : m->memory;
-    zr_run(m->queue, zr_op_zero(&(zr_bytes){BYTES}, at));
-    zr_run(m->queue, zr_op_zero(&(zr_bytes){BYTES / 2}, at));
+    zr_run(m->queue, zr_op_fill(&(zr_bytes){BYTES}, at));
+    zr_run(m->queue, zr_op_fill(&(zr_bytes){BYTES / 2}, at));
     return ZERO_OK;
 }
 

@@ -354,6 +354,7 @@ typedef struct byte_job {
     int64_t bytes;
     const char *from;
     char *to;
+    uint8_t value;
 } byte_job;
 
 #define PAGE 4096 // bytes per task
@@ -393,16 +394,17 @@ void ZR_CPU_TABLE(zr_cpu_copy_rows)(zr_queue *queue, const zr_strided *of, const
         zr_cpu_for(queue, of->rows, 1 + 32 * PAGE / of->bytes, copy_rows_range, &job);
 }
 
-static void zero_range(const void *job_, int64_t first, int64_t last, int worker)
+static void fill_range(const void *job_, int64_t first, int64_t last, int worker)
 {
     const byte_job *job = job_;
-    memset(job->to + first * PAGE, 0, (size_t)(ZR_MIN(last * PAGE, job->bytes) - first * PAGE));
+    memset(job->to + first * PAGE, job->value,
+           (size_t)(ZR_MIN(last * PAGE, job->bytes) - first * PAGE));
 }
 
-void ZR_CPU_TABLE(zr_cpu_zero)(zr_queue *queue, const zr_bytes *of, void *to)
+void ZR_CPU_TABLE(zr_cpu_fill)(zr_queue *queue, const zr_bytes *of, void *to)
 {
-    byte_job job = {.bytes = of->bytes, .to = to};
-    zr_cpu_for(queue, (of->bytes + PAGE - 1) / PAGE, 32, zero_range, &job);
+    byte_job job = {.bytes = of->bytes, .to = to, .value = of->value};
+    zr_cpu_for(queue, (of->bytes + PAGE - 1) / PAGE, 32, fill_range, &job);
 }
 
 typedef struct scales_job {

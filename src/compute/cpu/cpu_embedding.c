@@ -105,9 +105,9 @@ void ZR_CPU_TABLE(zr_cpu_embedding_backward)(zr_queue *queue, const zr_embedding
     for (int64_t i = 0; i < of->rows; i++)
         assert(ids[i] < of->vocab);
     if (d_tokens && !of->add_tokens)
-        zr_run(queue, zr_op_zero(&(zr_bytes){of->vocab * row}, d_tokens));
+        zr_run(queue, zr_op_fill(&(zr_bytes){of->vocab * row}, d_tokens));
     if (d_positions && !of->add_positions)
-        zr_run(queue, zr_op_zero(&(zr_bytes){of->positions * row}, d_positions));
+        zr_run(queue, zr_op_fill(&(zr_bytes){of->positions * row}, d_positions));
     zr_cpu_for(queue, (of->width + 15) / 16, 1 + WORTH / (16 * ZR_MAX(1, of->rows)),
                embedding_backward_columns, &job);
 }

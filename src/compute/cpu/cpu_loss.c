@@ -271,3 +271,36 @@ void ZR_CPU_TABLE(zr_cpu_softmax)(zr_queue *queue, const zr_matrix *matrix, void
     softmax_job job = {.dtype = matrix->dtype, .width = matrix->width, .x = x};
     zr_cpu_for(queue, matrix->rows, rows_worth(matrix->width), softmax_rows, &job);
 }
+
+typedef struct ids_job {
+    int64_t first, count;
+    const int32_t *ids;
+    int32_t *out;
+} ids_job;
+
+static void local_ids_of_rows(const void *job_, int64_t first, int64_t last, int worker)
+{
+    const ids_job *job = job_;
+    for (int64_t i = first; i < last; i++) {
+        int64_t id = job->ids[i] - job->first;
+        bool here = id >= 0 && id < job->count;
+        job->out[i] = job->ids[i] < 0 ? ZR_TARGET_NONE : here ? (int32_t)id : -1;
+    }
+}
+
+void ZR_CPU_TABLE(zr_cpu_local_ids)(zr_queue *queue, const zr_id_range *range, const int32_t *ids,
+                                    int32_t *out)
+{
+    const ids_job job = {.first = range->first, .count = range->count, .ids = ids, .out = out};
+    zr_cpu_for(queue, range->n, 1 << 16, local_ids_of_rows, &job);
+}
+
+// The order of additions is promised, so the rows of one micro-batch are added one by one.
+void ZR_CPU_TABLE(zr_cpu_sum_rows)(zr_queue *queue, const zr_row_sum *of, const float *x,
+                                   double *out)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < of->n; i++)
+        sum += x[i];
+    *out = of->divisor != 0 ? sum / of->divisor : 0;
+}

@@ -379,3 +379,10 @@ void ZR_CPU_TABLE(zr_cpu_square_sums)(zr_queue *queue, const zr_squares *squares
     const squares_job job = {.of = squares, .g = g, .sums = sums};
     zr_cpu_for(queue, zr_squares_parts(squares), 16, squares_parts, &job);
 }
+
+void ZR_CPU_TABLE(zr_cpu_square_sums_exact)(zr_queue *queue, const zr_square_parts *of,
+                                            const zr_square_part *parts, const void *g,
+                                            zr_exact *sums)
+{
+    zr_square_parts_add(queue, of, parts, g, sums);
+}

@@ -191,8 +191,8 @@ void zr_ref_copy_rows(zr_queue *queue, const zr_strided *of, const void *from, v
                (size_t)of->bytes);
 }
 
-void zr_ref_zero(zr_queue *queue, const zr_bytes *of, void *to)
+void zr_ref_fill(zr_queue *queue, const zr_bytes *of, void *to)
 {
     if (of->bytes > 0)
-        memset(to, 0, (size_t)of->bytes);
+        memset(to, of->value, (size_t)of->bytes);
 }

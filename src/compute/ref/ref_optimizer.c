@@ -122,6 +122,12 @@ void zr_ref_square_sums(zr_queue *queue, const zr_squares *squares, const void *
     }
 }
 
+void zr_ref_square_sums_exact(zr_queue *queue, const zr_square_parts *of,
+                              const zr_square_part *parts, const void *g, zr_exact *sums)
+{
+    zr_square_parts_add(queue, of, parts, g, sums);
+}
+
 void zr_ref_lamb_direction(zr_queue *queue, const zr_update *update, const zr_update_values *values,
                            const float *master, void *state0, void *state1, const void *gradient,
                            float *direction)

@@ -242,3 +242,19 @@ void zr_ref_softmax(zr_queue *queue, const zr_matrix *matrix, void *x)
             ref_put(dtype, x, j, exp(ref_get(dtype, x, j) - largest) / sum);
     }
 }
+
+void zr_ref_local_ids(zr_queue *queue, const zr_id_range *range, const int32_t *ids, int32_t *out)
+{
+    for (int64_t i = 0; i < range->n; i++) {
+        bool here = ids[i] >= range->first && ids[i] < range->first + range->count;
+        out[i] = ids[i] < 0 ? ZR_TARGET_NONE : here ? (int32_t)(ids[i] - range->first) : -1;
+    }
+}
+
+void zr_ref_sum_rows(zr_queue *queue, const zr_row_sum *of, const float *x, double *out)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < of->n; i++)
+        sum += x[i];
+    *out = of->divisor != 0 ? sum / of->divisor : 0;
+}
