@@ -22,12 +22,12 @@ typedef enum zr_access {
 } zr_access;
 enum { ZR_HOST_BYTES = 4096 };
 
-// Operands of dropout and of the loss. The engine sets them at the beginning of a step.
+// Operands of dropout and of the loss. The engine sets them at the beginning of a step, and the last
+// unit the last two for its micro-batch.
 typedef struct zr_step_values {
     uint64_t seed, step; // of the masks of dropout
-    // By which the gradient of a row's loss is multiplied; set by the last unit for its
-    // micro-batch.
-    float loss_factor;
+    float loss_factor;   // by which the gradient of a row's loss is multiplied
+    double targets;      // by which the sum of the rows' losses is divided
 } zr_step_values;
 
 // A mask of dropout within a step; zr_mask_key gives the key of zr_dropout_keep.

@@ -123,11 +123,11 @@ typedef struct zr_id_range {
 
 typedef struct zr_row_sum {
     int64_t n;
-    double divisor;
 } zr_row_sum;
 
-// out = (x[0] + x[1] + ...) / divisor, added in double in this order; 0 if the divisor is 0.
+// out = (x[0] + x[1] + ...) / *divisor, added in double in this order; 0 if the divisor is 0.
 #define ZR_OPERANDS_sum_rows(AT)                                                                   \
+    AT(divisor, const double *, ZR_HOST, ZERO_F64, 1)                                              \
     AT(x, const float *, ZR_READ | ZR_AUX, ZERO_F32, s->n)                                         \
     AT(out, double *, ZR_WRITTEN | ZR_AUX | ZR_LENT, ZERO_F64, 1)
 

@@ -132,8 +132,9 @@ typedef struct zr_step_operands {
     zr_step_values *values; // (steps of a window)
     zr_update_values update;
     zr_factored_values factored;
-    float lamb_step;                 // of the current tensor
-    float muon_factors[2];           // of the current matrix
+    float lamb_step;                                   // of the current tensor
+    float muon_factors[2];                             // of the current matrix
+    zr_square_part square_parts[ZR_MOST_SQUARE_PARTS]; // of the current sums of squares
     double squares[ZR_SQUARE_PARTS]; // what an operation of Adafactor's norms writes
 } zr_step_operands;
 

@@ -89,7 +89,7 @@ typedef struct squares_walk {
     const void *values;
     zr_exact *sums;
     bool by_tensor;
-    zr_square_part parts[ZR_MOST_SQUARE_PARTS];
+    zr_square_part *parts; // (ZR_MOST_SQUARE_PARTS)
 } squares_walk;
 
 static void add_squares_of_parts(squares_walk *w)
@@ -118,7 +118,8 @@ void zr_norm_add_squares(zero_engine *engine, int flat_param, zr_span span, zero
                                    .sums = by_tensor ? engine->plan->tensor_count : 1},
                          .values = values,
                          .sums = sums,
-                         .by_tensor = by_tensor};
+                         .by_tensor = by_tensor,
+                         .parts = engine->operands.square_parts};
     zr_for_parts(&engine->plan->flat_params[flat_param], span, note_part, &walk);
     add_squares_of_parts(&walk);
 }

@@ -177,8 +177,9 @@ static zr_rotary rotary_of(const zr_block *block, bool back)
 static void make_angles(zr_block *block)
 {
     zr_rotary rotary = rotary_of(block, false);
-    float *angles = block->angles, frequency[ZR_MOST_HEAD_DIM / 2];
-    zr_lm_frequencies(&block->hyper->config, frequency, &rotary.factor);
+    const float *frequency = block->hyper->frequency;
+    float *angles = block->angles;
+    rotary.factor = block->hyper->rotary_factor;
     const zr_attention_run *runs = block->step ? block->step->runs : block->documents.runs;
     int count = block->step ? block->step->run_count : block->documents.count;
     if (!runs)

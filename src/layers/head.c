@@ -187,6 +187,7 @@ static zero_status begin(zero_context *context, const void *x, bool gradient, zr
     ZERO_TRY(gradient ? ZERO_OK : zr_head_find_scores(h));
     if (is_cut(h))
         zr_cut_head_take_targets(h);
+    context->values->targets = (double)h->counted;
     if (!h->preference)
         context->values->loss_factor = (float)zero_loss_factor(context, h->counted);
     zr_norm_forward(context, &h->norm, x, NULL, NULL,
@@ -349,8 +350,9 @@ static zero_status compute_loss(zr_head *h, bool gradient)
              : h->preference ? run_preferred_chunks(h, gradient)
                              : run_chunks(h, gradient));
     if (h->context->loss && !h->preference)
-        zr_run(h->context->queue, zr_op_sum_rows(&(zr_row_sum){h->rows, (double)h->counted},
-                                                 h->row_loss, h->context->loss));
+        zr_run(h->context->queue,
+               zr_op_sum_rows(&(zr_row_sum){h->rows}, &h->context->values->targets, h->row_loss,
+                              h->context->loss));
     return ZERO_OK;
 }
 

@@ -237,11 +237,15 @@ static zero_status units_build(zr_lm_storage *s, const zr_lm_config *config, con
     s->storage = zr_alloc(sizeof *s->storage * (size_t)count, error);
     if (!s->units || !s->storage)
         return ZERO_ERR_MEMORY;
-    for (int u = 0; u < count; u++)
-        s->storage[u].hyper = (zr_lm_unit){.config = *config,
-                                           .shape = zr_lm_shape_of(config),
-                                           .slices = {.count = 1, .ranks = 1},
-                                           .layer = -1};
+    for (int u = 0; u < count; u++) {
+        zr_lm_unit *hyper = &s->storage[u].hyper;
+        *hyper = (zr_lm_unit){.config = *config,
+                              .shape = zr_lm_shape_of(config),
+                              .slices = {.count = 1, .ranks = 1},
+                              .layer = -1};
+        if (hyper->shape.rotated)
+            zr_lm_frequencies(config, hyper->frequency, &hyper->rotary_factor);
+    }
     ZERO_TRY(embedding_build(s, ops->embedding, error));
     for (int layer = 0; layer < count - 2; layer++)
         ZERO_TRY(block_build(s, ops->block, layer, error));

@@ -86,6 +86,8 @@ typedef struct zr_lm_unit { // `hyper` of each unit
     zr_lm_shape shape;
     int layer;      // of a block, from 0; -1 for other units
     int64_t window; // of a block's attention, as zr_lm_window has it
+    // (shape.rotated / 2) radians per position, and the factor of cosines and sines.
+    float frequency[ZR_MOST_HEAD_DIM / 2], rotary_factor;
     // Numbered as in the design. Of a part of a model: only the tensors that are not cut.
     zr_tensor_handle tensor[ZR_LM_TENSORS];
     zr_lm_slices slices;

@@ -202,11 +202,9 @@ static zero_status cut_units(const zr_lm_storage *whole, const zr_lm_slices *sli
         cutting c = {.from = from, .to = to, .slices = *slices};
         c.cuts_of_keys = (int)ZR_MIN(slices->count, from->hyper.shape.kv_heads);
         c.of = zr_lm_design_of(whole, u, &c.count);
-        to->hyper = (zr_lm_unit){.config = from->hyper.config,
-                                 .shape = from->hyper.shape,
-                                 .layer = from->hyper.layer,
-                                 .window = from->hyper.window,
-                                 .slices = *slices};
+        to->hyper = from->hyper;
+        memset(to->hyper.tensor, 0, sizeof to->hyper.tensor);
+        to->hyper.slices = *slices;
         s->units[u] = (zero_unit){.ops = whole->units[u].ops};
         ZERO_TRY(cut_unit(&c, &s->units[u], error));
     }

@@ -19,7 +19,7 @@ operands *operands_new(void)
     o->ids[50] = -1;
     o->e[7 * ELEMS] = INFINITY;
     o->factor = 0.5f;
-    o->step = (zr_step_values){.seed = 42, .step = 7};
+    o->step = (zr_step_values){.seed = 42, .step = 7, .targets = 3};
     o->update = (zr_update_values){.lr = 0.1,
                                    .beta1 = 0.9,
                                    .beta2 = 0.99,
@@ -348,7 +348,7 @@ const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS] = {
                                 "r parts, " LOSS_TEXT("ra"), 16 * (2 * ROWS + 2), 0)},
     [ZR_OP_softmax] = {CASE(op_case_softmax, loss, "rw x", 2 * WORD * ELEMS, 0)},
     [ZR_OP_local_ids] = {CASE(op_case_local_ids, loss, "ra ids, wa out", 0, 0)},
-    [ZR_OP_sum_rows] = {CASE(op_case_sum_rows, loss, "ra x, wa out", 0, 0)},
+    [ZR_OP_sum_rows] = {CASE(op_case_sum_rows, loss, "ra divisor, ra x, wa out", 0, 0)},
     [ZR_OP_attention_forward] = {CASE(attention_forward, attention,
                                       "r qkv, w out, wa lse, ra starts, ra values, scratch",
                                       4 * WORD * ELEMS, 2 * PAIRS * WIDTH)},

@@ -42,5 +42,5 @@ zr_op op_case_local_ids(operands *o)
 
 zr_op op_case_sum_rows(operands *o)
 {
-    return zr_op_sum_rows(&(zr_row_sum){ROWS, 3}, o->a, o->sums);
+    return zr_op_sum_rows(&(zr_row_sum){ROWS}, &o->step.targets, o->a, o->sums);
 }

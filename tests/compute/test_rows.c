@@ -1,4 +1,4 @@
-// Softmax and cross-entropy: ref compared with formulas in this file and finite differences, 16-bit
+// Ids and sums of rows; softmax and cross-entropy: ref compared with formulas in this file and finite differences, 16-bit
 // ref with fp32 ref on the stored values, and cpu with ref.
 #include "compute/compute.h"
 #include "compute_check.h"
@@ -230,10 +230,44 @@ static void softmax_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_softmax_agrees(void **state) { check_each_kernels(softmax_body); }
 
+static void ids_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    const int32_t ids[] = {0, 9, 10, 19, 20, INT32_MAX, -1, INT32_MIN},
+                  want[] = {-1, -1, 0, 9, -1, -1, ZR_TARGET_NONE, ZR_TARGET_NONE};
+    int32_t got[ZR_COUNT(ids)];
+    zr_run(queue, zr_op_local_ids(&(zr_id_range){ZR_COUNT(ids), 10, 10}, ids, got));
+    check_same_bits("local ids", got, want, sizeof want);
+    zr_run(queue, zr_op_local_ids(&(zr_id_range){ZR_COUNT(ids), 10, 0}, ids, got)); // empty
+    for (int i = 0; i < ZR_COUNT(ids); i++)
+        assert_int_equal(got[i], ids[i] < 0 ? ZR_TARGET_NONE : -1);
+}
+
+// The rows are added one after another in double: no other order gives these bits.
+static void sums_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    enum { N = 1000 };
+    float *x = floats_random(N, 7, 3);
+    x[0] = 1e30f;
+    x[N - 1] = -1e30f;
+    double want = 0, got = NAN;
+    for (int i = 0; i < N; i++)
+        want += x[i];
+    zr_run(queue, zr_op_sum_rows(&(zr_row_sum){N}, &(double){3}, x, &got));
+    assert_true(got == want / 3);
+    zr_run(queue, zr_op_sum_rows(&(zr_row_sum){N}, &(double){0}, x, &got));
+    assert_true(got == 0);
+    floats_free(x);
+}
+
+static void ids_agree(void **state) { check_each_kernels(ids_body); }
+
+static void sums_of_rows_agree(void **state) { check_each_kernels(sums_body); }
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ref_loss_is_right),  cmocka_unit_test(cpu_loss_agrees),
+        cmocka_unit_test(ref_loss_is_right),  cmocka_unit_test(ids_agree),
+        cmocka_unit_test(sums_of_rows_agree), cmocka_unit_test(cpu_loss_agrees),
         cmocka_unit_test(cpu_loss_extremes),  cmocka_unit_test(cpu_loss_overflows),
         cmocka_unit_test(cpu_softmax_agrees), cmocka_unit_test(cpu_loss_weights),
     };

@@ -1,5 +1,5 @@
 // Sums of squares by chunks of a vector: cpu compared with ref bit by bit, both with sums in long
-// double; a chunk's sum depends on its own elements alone.
+// double; a chunk's sum depends on its own elements alone. And exact sums of parts, in any order.
 #include "compute/compute.h"
 #include "compute_check.h"
 
@@ -97,10 +97,53 @@ static void squares_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
         squares_body_of(storage_types[t], queue, ref);
 }
 
+enum { EXACT_CHUNKS = 530, EXACT_ELEMS = EXACT_CHUNKS * CHUNK - 77 }; // more than one batch
+
+// Adds the squares of a part to a sum one chunk at a time.
+static void add_part(zr_queue *ref, const zr_square_part *part, const float *g, int64_t first,
+                     zr_exact *sum)
+{
+    for (int64_t at = part->first, end = at + part->count, stop; at < end; at = stop) {
+        double squares;
+        stop = ZR_MIN(end, (at / CHUNK + 1) * CHUNK);
+        const zr_squares chunk = {ZERO_F32, at, stop - at};
+        zr_run(ref, zr_op_square_sums(&chunk, g + at - first, &squares));
+        zr_exact_add(sum, squares);
+    }
+}
+
+// Parts that begin and end inside of chunks go to their own sums, in any order of parts; what the
+// sums hold already remains.
+static void exact_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    const int64_t first = 3 * CHUNK + 5;
+    zr_square_part parts[] = {{first + 9, 700, 1},
+                              {first + 900, EXACT_ELEMS - 1000, 0},
+                              {first + EXACT_ELEMS - 90, 90, 1}};
+    const zr_square_parts shape = {.first = first, .count = EXACT_ELEMS, .parts = 3, .sums = 2};
+    float *g = array_random(ZERO_F32, EXACT_ELEMS, 1, 1e10f);
+    zr_exact want[2] = {0}, got[2] = {0};
+    for (int i = 0; i < 3; i++)
+        add_part(ref, &parts[i], g, first, &want[parts[i].sum]);
+    zr_run(queue, zr_op_square_sums_exact(&shape, parts, g, got));
+    const zr_square_part swapped = parts[0];
+    for (int k = 0; k < 2; k++)
+        assert_true(zr_exact_value(&got[k]) == zr_exact_value(&want[k]));
+    parts[0] = parts[2];
+    parts[2] = swapped;
+    zr_run(queue, zr_op_square_sums_exact(&shape, parts, g, got)); // twice as much
+    for (int k = 0; k < 2; k++)
+        assert_true(zr_exact_value(&got[k]) == 2 * zr_exact_value(&want[k]));
+    array_free(g);
+}
+
+static void exact_sums_agree(void **state) { check_each_kernels(exact_body); }
+
 static void square_sums_agree(void **state) { check_each_kernels(squares_body); }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(square_sums_agree)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(square_sums_agree),
+                                       cmocka_unit_test(exact_sums_agree)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -296,11 +296,11 @@ void ZR_CPU_TABLE(zr_cpu_local_ids)(zr_queue *queue, const zr_id_range *range, c
 }
 
 // The order of additions is promised, so the rows of one micro-batch are added one by one.
-void ZR_CPU_TABLE(zr_cpu_sum_rows)(zr_queue *queue, const zr_row_sum *of, const float *x,
-                                   double *out)
+void ZR_CPU_TABLE(zr_cpu_sum_rows)(zr_queue *queue, const zr_row_sum *of, const double *divisor,
+                                   const float *x, double *out)
 {
     double sum = 0;
     for (int64_t i = 0; i < of->n; i++)
         sum += x[i];
-    *out = of->divisor != 0 ? sum / of->divisor : 0;
+    *out = *divisor != 0 ? sum / *divisor : 0;
 }

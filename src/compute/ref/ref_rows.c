@@ -251,10 +251,11 @@ void zr_ref_local_ids(zr_queue *queue, const zr_id_range *range, const int32_t *
     }
 }
 
-void zr_ref_sum_rows(zr_queue *queue, const zr_row_sum *of, const float *x, double *out)
+void zr_ref_sum_rows(zr_queue *queue, const zr_row_sum *of, const double *divisor, const float *x,
+                     double *out)
 {
     double sum = 0;
     for (int64_t i = 0; i < of->n; i++)
         sum += x[i];
-    *out = of->divisor != 0 ? sum / of->divisor : 0;
+    *out = *divisor != 0 ? sum / *divisor : 0;
 }
