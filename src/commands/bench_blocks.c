@@ -151,8 +151,8 @@ static zero_status reserve_vectors(vectors *v, zr_ledger *ledger, zr_arena *aren
 {
     size_t wide = (size_t)v->count * sizeof(float),
            encoded = ZR_ROUND_UP((size_t)zr_block_bytes(8, v->count), 64);
-    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace, 2 * wide + encoded, arena,
-                             error));
+    ZERO_TRY(zr_arena_on_host(ledger, ZERO_TIER_host, ZERO_MEM_workspace, 2 * wide + encoded, arena,
+                              error));
     v->numbers = zr_arena_take(arena, wide);
     v->sums = zr_arena_take(arena, wide);
     v->encoded = zr_arena_take(arena, encoded);

@@ -133,8 +133,8 @@ static zero_status reserve_operands(comm_work *w, zr_ledger *ledger, zero_error 
     if (w->links && w->comm->machine_ranks > 1)
         ZERO_TRY(zr_window_create(w->comm, ZR_WINDOW_MACHINE, shard * w->comm->size, 1, names,
                                   &w->of_machine, error));
-    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace,
-                             (size_t)(2 * largest + shard + 3 * ZR_ALIGN), &w->arena, error));
+    ZERO_TRY(zr_arena_on_host(ledger, ZERO_TIER_host, ZERO_MEM_workspace,
+                              (size_t)(2 * largest + shard + 3 * ZR_ALIGN), &w->arena, error));
     w->dst = zr_arena_take(&w->arena, (size_t)shard);
     w->from = zr_arena_take(&w->arena, (size_t)largest);
     w->to = zr_arena_take(&w->arena, (size_t)largest);

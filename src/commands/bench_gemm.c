@@ -40,8 +40,8 @@ static zero_status reserve_product(product_work *w, zr_ledger *ledger, zr_arena 
     size_t a = size * (size_t)(p->m * p->k), b = size * (size_t)(p->k * p->n),
            d = zero_dtype_bytes(p->out) * (size_t)(p->m * p->n);
     size_t bias = size * (size_t)p->n;
-    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace,
-                             a + b + d + bias + scratch + 5 * ZR_ALIGN, arena, error));
+    ZERO_TRY(zr_arena_on_host(ledger, ZERO_TIER_host, ZERO_MEM_workspace,
+                              a + b + d + bias + scratch + 5 * ZR_ALIGN, arena, error));
     w->a = zr_arena_take(arena, a);
     w->b = zr_arena_take(arena, b);
     w->d = zr_arena_take(arena, d);

@@ -153,8 +153,8 @@ zero_status zr_bench_memory(const zr_bench *bench, const zero_bench_options *opt
     zr_arena arena = {0};
     memory_bench m = {0};
     size_t wide = UPDATED * sizeof(float), narrow = UPDATED * sizeof(uint16_t);
-    ZERO_TRY(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, 3 * wide + 2 * narrow,
-                             &arena, error));
+    ZERO_TRY(zr_arena_on_host(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, 3 * wide + 2 * narrow,
+                              &arena, error));
     m.states = (zr_range_states){.master = zr_arena_take(&arena, wide),
                                  .state0 = zr_arena_take(&arena, wide),
                                  .state1 = zr_arena_take(&arena, wide),

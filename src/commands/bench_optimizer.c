@@ -121,8 +121,8 @@ static zero_status reserve_shard(shard *s, zr_ledger *ledger, zr_arena *arena, z
 {
     size_t wide = (size_t)s->count * sizeof(float), narrow = (size_t)s->count * sizeof(uint16_t),
            scales = wide / ZR_STATE_BLOCK;
-    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace,
-                             3 * wide + 2 * narrow + 2 * scales, arena, error));
+    ZERO_TRY(zr_arena_on_host(ledger, ZERO_TIER_host, ZERO_MEM_workspace,
+                              3 * wide + 2 * narrow + 2 * scales, arena, error));
     s->states = (zr_range_states){.master = zr_arena_take(arena, wide),
                                   .state0 = zr_arena_take(arena, wide),
                                   .state1 = zr_arena_take(arena, wide),

@@ -38,8 +38,8 @@ static zero_status reserve_matrix(matrix_work *w, zr_ledger *ledger, zr_arena *a
     size_t matrix = (size_t)elements * sizeof(uint16_t),
            workspace = (size_t)zr_orthogonal_workspace(&w->of),
            scratch = zr_orthogonal_scratch(w->queue, &w->of);
-    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace,
-                             matrix + workspace + scratch + 3 * ZR_ALIGN, arena, error));
+    ZERO_TRY(zr_arena_on_host(ledger, ZERO_TIER_host, ZERO_MEM_workspace,
+                              matrix + workspace + scratch + 3 * ZR_ALIGN, arena, error));
     w->matrix = zr_arena_take(arena, matrix);
     w->workspace = zr_arena_take(arena, workspace);
     w->queue->scratch = zr_arena_take(arena, scratch);

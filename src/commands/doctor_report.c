@@ -76,8 +76,8 @@ zero_status zr_doctor_product_rate(zr_queue *queue, zero_dtype dtype, double *fl
            scratch = zr_op_scratch(queue, zr_op_product(&product, NULL, NULL, NULL, NULL));
     zr_ledger ledger = {0};
     zr_arena arena = {0};
-    ZERO_TRY(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace,
-                             3 * matrix + scratch + 4 * ZR_ALIGN, &arena, error));
+    ZERO_TRY(zr_arena_on_host(&ledger, ZERO_TIER_host, ZERO_MEM_workspace,
+                              3 * matrix + scratch + 4 * ZR_ALIGN, &arena, error));
     void *a = zr_arena_take(&arena, matrix), *b = zr_arena_take(&arena, matrix),
          *c = zr_arena_take(&arena, matrix);
     queue->scratch = zr_arena_take(&arena, scratch);

@@ -1,8 +1,9 @@
 // Arithmetic on buffers: operations (op.h) that a queue runs (contracts 3, 12). ref/ is plain C and
 // the oracle; cpu/ is oneDNN and SIMD.
 //
-// A queue belongs to one rank's thread and orders what is submitted to it; on the CPU every call
-// has finished when it returns. Unless a comment says otherwise, sizes are in elements, matrices
+// A queue is used by one thread at a time and orders what is submitted to it; on the CPU every call
+// has finished when it returns, and on a far device (memory/device.h) later: then marks say how far
+// a queue is. Unless a comment says otherwise, sizes are in elements, matrices
 // are dense and row-major, and pointers are 64-byte aligned. Results depend only on the arguments,
 // the number of threads and the instruction set, never on addresses.
 // Storage types: ZERO_F32, ZERO_BF16, ZERO_F16. Whatever the storage type, arithmetic and sums are
@@ -12,9 +13,17 @@
 #define ZR_COMPUTE_COMPUTE_H
 
 #include "compute/op.h"
+#include "memory/device.h"
 
 typedef struct zr_queue zr_queue;
 typedef struct zr_backend zr_backend;
+
+// All that a queue was given up to a moment; zeroed: nothing. Of a queue whose calls have finished
+// when they return, number is 0.
+typedef struct zr_mark {
+    zr_queue *queue;
+    uint64_t number;
+} zr_mark;
 
 struct zr_backend {
     const char *name; // "ref", "cpu"
@@ -29,6 +38,11 @@ struct zr_backend {
     int64_t (*multiply_add)(int64_t rounds);
     zero_status (*open)(zr_queue *queue, zero_error *error);
     void (*close)(zr_queue *queue);
+    // Of a far device; NULL where every call has finished when it returns. `after` is given marks
+    // of queues of the same device.
+    uint64_t (*mark)(zr_queue *queue);
+    void (*after)(zr_queue *queue, zr_mark mark);
+    zero_status (*finish)(zr_mark mark, double seconds, zero_error *error);
 };
 
 typedef struct zr_queue_failure { // the first since it was last checked
@@ -38,6 +52,7 @@ typedef struct zr_queue_failure { // the first since it was last checked
 
 struct zr_queue {
     const zr_backend *backend;
+    zr_device *device; // whose memory its operations read and write
     int threads;
     // For products; 64-byte aligned; reserved by the caller, who has planned it.
     void *scratch;
@@ -60,6 +75,22 @@ size_t zr_product_scratch(zr_queue *queue, zero_dtype dtype, const zero_product_
 zero_status zr_queue_check(zr_queue *queue, zero_error *error);
 // For backends: remembers a failure, unless there is one already.
 void zr_queue_fail(zr_queue *queue, zero_status status, const zero_error *error);
+
+// Marks all that the queue was given so far.
+static inline zr_mark zr_queue_mark(zr_queue *queue)
+{
+    return (zr_mark){queue, queue->backend->mark ? queue->backend->mark(queue) : 0};
+}
+// What the queue is given from now on begins when the mark's queue has done what it was given then.
+static inline void zr_queue_after(zr_queue *queue, zr_mark mark)
+{
+    if (mark.number && mark.queue != queue)
+        queue->backend->after(queue, mark);
+}
+// Waits until a mark's queue has done what it was given then, at most so many seconds; nothing else
+// of the host waits for a queue. Returns what zr_queue_check does: submitting cannot fail, so the
+// first failure comes here. ZERO_ERR_TIMEOUT names the operation that has not ended.
+zero_status zr_mark_finish(zr_mark mark, double seconds, zero_error *error);
 
 // Opens a queue. Not collective. `name` is "ref", "cpu" for the best path that the processor
 // offers, or "cpu:PATH" for a certain one. `isa`, if not NULL, names the path instead. Queues of

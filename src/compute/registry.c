@@ -128,6 +128,7 @@ zero_status zr_queue_open(const char *name, const char *isa, int threads, zr_que
     zr_queue *queue = &opened->queue;
     queue->failure = &opened->failure;
     queue->backend = backend;
+    queue->device = zr_device_host();
     queue->threads = threads;
     zero_status status = backend->open(queue, error);
     if (status != ZERO_OK)
@@ -163,6 +164,15 @@ zero_status zr_queue_check(zr_queue *queue, zero_error *error)
     if (error)
         *error = queue->failure->error;
     return status;
+}
+
+zero_status zr_mark_finish(zr_mark mark, double seconds, zero_error *error)
+{
+    if (!mark.queue)
+        return ZERO_OK;
+    if (mark.number)
+        ZERO_TRY(mark.queue->backend->finish(mark, seconds, error));
+    return zr_queue_check(mark.queue, error);
 }
 
 zr_queue zr_queue_with_scratch(const zr_queue *queue, void *scratch, size_t bytes)

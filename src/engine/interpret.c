@@ -88,7 +88,8 @@ static zero_status out_of_order(zero_engine *engine, int flat_param, const char 
 
 // Runs, inside of a call, up to the mark of one of the unit's flat parameters. ZERO_ERR_USAGE:
 // another mark comes first.
-static zero_status run_to_mark(zero_engine *engine, zr_mark mark, int flat_param, const char *call)
+static zero_status run_to_mark(zero_engine *engine, zr_body_mark mark, int flat_param,
+                               const char *call)
 {
     zr_cursor *cursor = &engine->cursor;
     const zr_unit_plan *unit = &engine->plan->units[engine->now.unit];

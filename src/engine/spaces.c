@@ -20,6 +20,19 @@ zero_status zr_exchange_window_create(zero_comm *comm, int64_t bytes, zr_window 
                             out, error);
 }
 
+// Returns where memory of a tier comes from. That of the host is pinned where it is the end of
+// copies of a far device.
+static zr_place place_of(const zero_engine *engine, zero_tier tier, zero_memory_category category,
+                         bool travels)
+{
+    return (zr_place){.device = engine->queue->device,
+                      .memory = tier == ZERO_TIER_device ? ZR_MEMORY_DEVICE
+                                : travels                ? ZR_MEMORY_PINNED
+                                                         : ZR_MEMORY_HOST,
+                      .tier = tier,
+                      .category = category};
+}
+
 static zero_status reserve_space(zero_engine *engine, zr_space_id id, zero_error *error)
 {
     const zr_space_plan *plan = &engine->plan->spaces[id];
@@ -29,8 +42,9 @@ static zero_status reserve_space(zero_engine *engine, zr_space_id id, zero_error
     if (plan->kind == ZR_SPACE_NONE)
         return ZERO_OK;
     if (plan->kind == ZR_SPACE_ARENA) {
-        ZERO_TRY(zr_arena_create(&engine->ledger, plan->tier, plan->category, (size_t)plan->bytes,
-                                 &space->arena, error));
+        const zr_place place = place_of(engine, plan->tier, plan->category, true);
+        ZERO_TRY(
+            zr_arena_create(&engine->ledger, &place, (size_t)plan->bytes, &space->arena, error));
         space->at = space->arena.base;
         return ZERO_OK;
     }
@@ -196,9 +210,11 @@ static zero_status reserve_store(zero_engine *engine, int s, int64_t *cuts, zero
     const zr_store_plan *plan = &engine->plan->stores[s];
     if (!plan->bytes)
         return ZERO_OK;
-    if (plan->tier != ZERO_TIER_nvme)
-        return zr_store_memory_create(&engine->ledger, plan->tier, plan->category,
-                                      (size_t)plan->bytes, &engine->stores[s], error);
+    if (plan->tier != ZERO_TIER_nvme) {
+        const zr_place place = place_of(engine, plan->tier, plan->category, s >= ZR_STORE_PARKED);
+        return zr_store_memory_create(&engine->ledger, &place, (size_t)plan->bytes,
+                                      &engine->stores[s], error);
+    }
     const zr_nvme_site place = {.io = engine->offload.io,
                                 .scratch = &engine->offload.scratch[scratch_of_store(s)],
                                 .first = plan->first,

@@ -104,8 +104,8 @@ zero_status zr_decoding_open(zero_engine *engine, const zr_lm_config *config,
     ZERO_TRY(measure_room(d, &room, error));
     d->ledger.planned[ZERO_TIER_host][ZERO_MEM_workspace] = (int64_t)room.total;
     d->ledger.planned[ZERO_TIER_host][ZERO_MEM_communication] = (int64_t)room.exchange;
-    ZERO_TRY(zr_arena_create(&d->ledger, ZERO_TIER_host, ZERO_MEM_workspace, room.total, &d->arena,
-                             error));
+    ZERO_TRY(zr_arena_on_host(&d->ledger, ZERO_TIER_host, ZERO_MEM_workspace, room.total, &d->arena,
+                              error));
     d->cache = (zr_decode_cache){.sequences = limits->sequences,
                                  .capacity = limits->capacity,
                                  .k = zr_arena_take(&d->arena, room.cache),

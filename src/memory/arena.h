@@ -4,11 +4,12 @@
 // sub-allocated by bumping a pointer, and freed as a whole.
 //
 //   |<- used ------------------->|<- free ->|
-//   [ a | pad | b | pad | c      |          ]   each buffer 64-byte aligned, the base page-aligned
+//   [ a | pad | b | pad | c      |          ]   each buffer aligned as the device asks: 64 bytes
 #ifndef ZR_MEMORY_ARENA_H
 #define ZR_MEMORY_ARENA_H
 
 #include "base/errors.h"
+#include "memory/device.h"
 #include <zero/memory.h>
 
 // The ledger counts bytes by tier and category. A buffer says which tier it is on; nothing infers
@@ -28,20 +29,35 @@ void zr_ledger_hold(zr_ledger *ledger, zero_tier tier, zero_memory_category cate
 // ZERO_ERR_INTERNAL names tier, category, planned bytes and held bytes.
 zero_status zr_ledger_check(const zr_ledger *ledger, zero_error *error);
 
-typedef struct zr_arena {
-    char *base;
-    size_t bytes, used;
+typedef struct zr_place { // where memory comes from, and what it counts as
+    zr_device *device;    // NULL: the host's
+    zr_memory memory;
     zero_tier tier;
     zero_memory_category category;
+} zr_place;
+
+typedef struct zr_arena {
+    char *base; // page-aligned in the host's memory
+    size_t bytes, used;
+    zr_place place;
     zr_ledger *ledger;
 } zr_arena;
 
 #define ZR_ALIGN 64
 
-// Reserves and touches `bytes` (0 is allowed), zeroed. ZERO_ERR_MEMORY names category and bytes.
-zero_status zr_arena_create(zr_ledger *ledger, zero_tier tier, zero_memory_category category,
-                            size_t bytes, zr_arena *out, zero_error *error);
-// Returns 64-byte aligned memory. Asking for more than the plan reserved breaks an invariant: an
+// Reserves `bytes` (0 is allowed) as zr_device_ops.reserve does: the host's are zeroed and touched.
+// ZERO_ERR_MEMORY names category and bytes.
+zero_status zr_arena_create(zr_ledger *ledger, const zr_place *place, size_t bytes, zr_arena *out,
+                            zero_error *error);
+// The same on the host.
+static inline zero_status zr_arena_on_host(zr_ledger *ledger, zero_tier tier,
+                                           zero_memory_category category, size_t bytes,
+                                           zr_arena *out, zero_error *error)
+{
+    return zr_arena_create(ledger, &(zr_place){.tier = tier, .category = category}, bytes, out,
+                           error);
+}
+// Returns aligned memory. Asking for more than the plan reserved breaks an invariant: an
 // assertion fails in debug builds, else the function returns NULL.
 void *zr_arena_take(zr_arena *arena, size_t bytes);
 void zr_arena_destroy(zr_arena *arena); // zeroed arenas are allowed

@@ -52,9 +52,9 @@ struct zr_store {
     zr_io_extents extents; // nvme
 };
 
-// Reserves `bytes`, zeroed, on the device or the host.
-zero_status zr_store_memory_create(zr_ledger *ledger, zero_tier tier, zero_memory_category category,
-                                   size_t bytes, zr_store *out, zero_error *error);
+// Reserves `bytes` in the memory of a device or the host, as zr_arena_create does.
+zero_status zr_store_memory_create(zr_ledger *ledger, const zr_place *place, size_t bytes,
+                                   zr_store *out, zero_error *error);
 
 typedef struct zr_nvme_site {
     zr_io *io;

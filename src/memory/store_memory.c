@@ -33,11 +33,11 @@ static const zr_store_ops memory_ops = {
     .destroy = memory_destroy,
 };
 
-zero_status zr_store_memory_create(zr_ledger *ledger, zero_tier tier, zero_memory_category category,
-                                   size_t bytes, zr_store *out, zero_error *error)
+zero_status zr_store_memory_create(zr_ledger *ledger, const zr_place *place, size_t bytes,
+                                   zr_store *out, zero_error *error)
 {
-    *out = (zr_store){.bytes = (int64_t)bytes, .tier = tier, .category = category};
-    ZERO_TRY(zr_arena_create(ledger, tier, category, bytes, &out->arena, error));
+    *out = (zr_store){.bytes = (int64_t)bytes, .tier = place->tier, .category = place->category};
+    ZERO_TRY(zr_arena_create(ledger, place, bytes, &out->arena, error));
     out->ops = &memory_ops;
     return ZERO_OK;
 }

@@ -81,7 +81,7 @@ void zr_emit_link(zr_emitter *e, zr_code code, int link)
                                  .slot = {ZR_SLOT_LINK, link}});
 }
 
-void zr_emit_mark(zr_emitter *e, zr_mark mark, int flat_param)
+void zr_emit_mark(zr_emitter *e, zr_body_mark mark, int flat_param)
 {
     zr_instruction *last = e->pass->count ? &e->pass->at[e->pass->count - 1] : NULL;
     if (last && last->mark == ZR_UNMARKED && last->code != ZR_CALL) {

@@ -103,7 +103,7 @@ void zr_emit_await_readers(zr_emitter *e, zr_when when, zr_buffer_id window, int
 void zr_emit_link(zr_emitter *e, zr_code code, int link);
 // Lets the unit go on after the last instruction, because the streamed flat parameter has come or
 // gone.
-void zr_emit_mark(zr_emitter *e, zr_mark mark, int flat_param);
+void zr_emit_mark(zr_emitter *e, zr_body_mark mark, int flat_param);
 // Waits for what lies in the bytes of flat parameter p's value: until its readers have drained it,
 // or its transfer has ended. slot: what has to end before the bytes are used again after the value;
 // ZR_NO_SLOT if nothing has.

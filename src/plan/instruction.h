@@ -69,7 +69,7 @@ typedef enum zr_when { // what has to hold for an instruction to run; a pass has
 } zr_when;
 
 // Why the unit goes on after an instruction: the streamed flat parameter has come, or has gone.
-typedef enum zr_mark { ZR_UNMARKED, ZR_BEGUN, ZR_ENDED } zr_mark;
+typedef enum zr_body_mark { ZR_UNMARKED, ZR_BEGUN, ZR_ENDED } zr_body_mark;
 
 typedef enum zr_buffer_id { // memory that places lie in
     ZR_BUFFER_NONE,
@@ -153,7 +153,7 @@ typedef enum zr_tied_weight_part {
 typedef struct zr_instruction {
     zr_code code;
     zr_when when;
-    zr_mark mark;
+    zr_body_mark mark;
     int stream; // the streamed flat parameter of the mark; TIE: the own flat parameter at the other
                 // end, or -1
     // CALL: zr_call; UPDATE: zr_update_part; TIE: zr_tied_weight_part; SCALARS: zr_scalars_part

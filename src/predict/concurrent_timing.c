@@ -135,8 +135,8 @@ static zero_status prepare_timing_worker(worker *w, zero_error *error)
     ZERO_TRY(zr_comm_attach(w->member.comm, members->threads, error));
     ZERO_TRY(zr_recorder_create(RECORDS, &w->recorder, error));
     w->member.recorder = w->recorder;
-    ZERO_TRY(zr_arena_create(&w->ledger, ZERO_TIER_device, ZERO_MEM_workspace, members->bytes,
-                             &w->arena, error));
+    ZERO_TRY(zr_arena_on_host(&w->ledger, ZERO_TIER_device, ZERO_MEM_workspace, members->bytes,
+                              &w->arena, error));
     w->member.memory = w->arena.base;
     return zr_queue_open(members->backend, NULL, members->threads, &w->member.queue, error);
 }

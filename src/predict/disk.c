@@ -135,8 +135,8 @@ static zero_status open_track(track *t, const zr_disk_options *options, const zr
     const zr_scratch *scratches[] = {&t->scratch};
     t->group = disk->group;
     t->groups = disk->scratch / disk->group;
-    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace,
-                             (size_t)(BUFFERS * t->group), &t->buffers, error));
+    ZERO_TRY(zr_arena_on_host(ledger, ZERO_TIER_host, ZERO_MEM_workspace,
+                              (size_t)(BUFFERS * t->group), &t->buffers, error));
     fill_buffers(&t->buffers);
     ZERO_TRY(zr_scratch_create(&options->directory, 1, disk->scratch, options->block, "zero-bench",
                                NULL, &t->scratch, error));

@@ -300,8 +300,8 @@ static zero_status reserve_scratch(zr_harness *harness, zero_error *error)
                                &harness->sizes.products[i]);
         most = ZR_MAX(most, bytes);
     }
-    ZERO_TRY(zr_arena_create(&harness->ledger, ZERO_TIER_device, ZERO_MEM_workspace, most,
-                             &harness->scratch, error));
+    ZERO_TRY(zr_arena_on_host(&harness->ledger, ZERO_TIER_device, ZERO_MEM_workspace, most,
+                              &harness->scratch, error));
     harness->queue->scratch = harness->scratch.base;
     harness->queue->scratch_bytes = most;
     return ZERO_OK;

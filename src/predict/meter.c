@@ -109,8 +109,8 @@ zero_status zr_memory_rate_of_copy(const zr_meter *meter, double *out, zero_erro
     copying c = {0};
     double seconds = 1;
     ZERO_TRY(zr_queue_open("cpu", NULL, meter->threads, &c.queue, error));
-    zero_status status =
-        zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, 2 * COPY_BYTES, &arena, error);
+    zero_status status = zr_arena_on_host(&ledger, ZERO_TIER_host, ZERO_MEM_workspace,
+                                          2 * COPY_BYTES, &arena, error);
     status = zr_comm_agree(meter->comm, status, error);
     if (status == ZERO_OK) {
         c.from = zr_arena_take(&arena, COPY_BYTES);

@@ -65,8 +65,8 @@ static zero_status allocate_operands(operands *o, zr_ledger *ledger, zero_dtype 
         d = ZR_MAX(d, (size_t)(p->m * p->n) * sizeof(float));
         scratch = ZR_MAX(scratch, needed);
     }
-    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace,
-                             a + b + d + scratch + 4 * ZR_ALIGN, &o->arena, error));
+    ZERO_TRY(zr_arena_on_host(ledger, ZERO_TIER_host, ZERO_MEM_workspace,
+                              a + b + d + scratch + 4 * ZR_ALIGN, &o->arena, error));
     o->a = zr_arena_take(&o->arena, a);
     o->b = zr_arena_take(&o->arena, b);
     o->d = zr_arena_take(&o->arena, d);

@@ -33,8 +33,8 @@ static zero_status open_messages(const void *task, const zr_member *member, void
         return ZERO_ERR_MEMORY;
     *s = (state){.task = of, .member = member};
     size_t share = (size_t)most * sizeof(float);
-    zero_status status = zr_arena_create(&s->ledger, ZERO_TIER_device, ZERO_MEM_workspace,
-                                         2 * share, &s->sums, error);
+    zero_status status = zr_arena_on_host(&s->ledger, ZERO_TIER_device, ZERO_MEM_workspace,
+                                          2 * share, &s->sums, error);
     status = zr_comm_agree(member->comm, status, error); // before the members meet
     if (status == ZERO_OK)
         status = zr_window_create(member->comm, ZR_WINDOW_SYMMETRIC, (int64_t)share * of->members,

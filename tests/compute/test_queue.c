@@ -169,6 +169,31 @@ static void ranks_as_threads(void **state)
     check_queue_close(queue);
 }
 
+// Every call has ended when it returns: marks are nothing to wait for, and finishing one brings the
+// first failure, once. Its queue is that of the CPU's device.
+static void marks_of_the_cpu_have_passed(void **state)
+{
+    static const char *const names[] = {"ref", "cpu"};
+    const zr_product refused = {.m = 1, .n = 1, .k = 1, .dtype = ZERO_I32, .out = ZERO_I32};
+    for (int i = 0; i < ZR_COUNT(names); i++) {
+        zr_queue *queue = check_queue(names[i], NULL, 1), *other = check_queue("ref", NULL, 1);
+        zero_error error = {0};
+        assert_ptr_equal(queue->device, zr_device_host());
+        zr_mark mark = zr_queue_mark(queue);
+        assert_ptr_equal(mark.queue, queue);
+        assert_int_equal(mark.number, 0);
+        zr_queue_after(other, mark);
+        assert_int_equal(zr_mark_finish(mark, 0, &error), ZERO_OK);
+        assert_int_equal(zr_mark_finish((zr_mark){0}, 0, &error), ZERO_OK);
+        zr_run(queue, zr_op_product(&refused, NULL, NULL, NULL, NULL));
+        assert_int_equal(zr_mark_finish(zr_queue_mark(queue), 0, &error), ZERO_ERR_UNSUPPORTED);
+        assert_non_null(strstr(error.message, "matrix product"));
+        assert_int_equal(zr_mark_finish(zr_queue_mark(queue), 0, &error), ZERO_OK);
+        check_queue_close(queue);
+        check_queue_close(other);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +203,7 @@ int main(void)
         cmocka_unit_test(failing_allocations_leave_nothing),
         cmocka_unit_test(a_shape_allocates_once),
         cmocka_unit_test(ranks_as_threads),
+        cmocka_unit_test(marks_of_the_cpu_have_passed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

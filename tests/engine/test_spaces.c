@@ -55,8 +55,8 @@ static zero_status check_space(const zero_engine *engine, int s, zero_error *err
         (plan->kind == ZR_SPACE_ARENA) != (space->arena.base != NULL))
         return differs("the kind of space", s, window, plan->kind, error);
     if (plan->kind == ZR_SPACE_ARENA &&
-        (space->arena.tier != plan->tier || space->arena.category != plan->category))
-        return differs("the tier of space", s, space->arena.tier, plan->tier, error);
+        (space->arena.place.tier != plan->tier || space->arena.place.category != plan->category))
+        return differs("the tier of space", s, space->arena.place.tier, plan->tier, error);
     return space->at == (window ? space->window.mine : space->arena.base)
                ? ZERO_OK
                : differs("the address of space", s, 0, 0, error);

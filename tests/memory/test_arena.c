@@ -58,7 +58,7 @@ static void flat_params_are_aligned_zeroed_and_apart(void **state)
     zr_ledger ledger = {0};
     zr_arena arena;
     assert_int_equal(
-        zr_arena_create(&ledger, ZERO_TIER_device, ZERO_MEM_activations, 1000, &arena, NULL),
+        zr_arena_on_host(&ledger, ZERO_TIER_device, ZERO_MEM_activations, 1000, &arena, NULL),
         ZERO_OK);
     assert_int_equal((uintptr_t)arena.base % (uintptr_t)sysconf(_SC_PAGESIZE), 0);
     static const size_t sizes[] = {1, 63, 64, 65, 0, 600};
@@ -81,11 +81,11 @@ static void the_ledger_holds_exactly_the_bytes(void **state)
 {
     zr_ledger ledger = {0};
     zr_arena a, b, empty;
-    assert_int_equal(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_gradients, 12345, &a, NULL),
+    assert_int_equal(zr_arena_on_host(&ledger, ZERO_TIER_host, ZERO_MEM_gradients, 12345, &a, NULL),
                      ZERO_OK);
-    assert_int_equal(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_gradients, 55, &b, NULL),
+    assert_int_equal(zr_arena_on_host(&ledger, ZERO_TIER_host, ZERO_MEM_gradients, 55, &b, NULL),
                      ZERO_OK);
-    assert_int_equal(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_gradients, 0, &empty, NULL),
+    assert_int_equal(zr_arena_on_host(&ledger, ZERO_TIER_host, ZERO_MEM_gradients, 0, &empty, NULL),
                      ZERO_OK);
     assert_int_equal(ledger.held[ZERO_TIER_host][ZERO_MEM_gradients], 12400);
     assert_non_null(zr_arena_take(&empty, 0));
@@ -105,8 +105,8 @@ static void every_page_is_there_at_once(void **state)
         zr_ledger ledger = {0};
         zr_arena arena;
         populate_errno = errnums[i];
-        assert_int_equal(zr_arena_create(&ledger, ZERO_TIER_device, ZERO_MEM_parameters,
-                                         (5 << 20) + 1, &arena, NULL),
+        assert_int_equal(zr_arena_on_host(&ledger, ZERO_TIER_device, ZERO_MEM_parameters,
+                                          (5 << 20) + 1, &arena, NULL),
                          ZERO_OK);
         populate_errno = 0;
         assert_true(all_resident(&arena));
@@ -122,7 +122,7 @@ static void assert_refused(size_t bytes, const char *words)
     char number[32];
     snprintf(number, sizeof number, "%zu bytes", bytes);
     assert_int_equal(
-        zr_arena_create(&ledger, ZERO_TIER_device, ZERO_MEM_optimizer, bytes, &arena, &error),
+        zr_arena_on_host(&ledger, ZERO_TIER_device, ZERO_MEM_optimizer, bytes, &arena, &error),
         ZERO_ERR_MEMORY);
     assert_non_null(strstr(error.message, number));
     assert_non_null(strstr(error.message, "device memory for optimizer"));
@@ -156,8 +156,8 @@ static void taking_too_much_never_succeeds(void **state)
         zr_ledger ledger = {0};
         zr_arena arena;
         fclose(stderr); // the assertion's message is expected
-        bool made = zr_arena_create(&ledger, ZERO_TIER_device, ZERO_MEM_workspace, 128, &arena,
-                                    NULL) == ZERO_OK;
+        bool made = zr_arena_on_host(&ledger, ZERO_TIER_device, ZERO_MEM_workspace, 128, &arena,
+                                     NULL) == ZERO_OK;
         bool fits = made && zr_arena_take(&arena, 1) && zr_arena_take(&arena, 64);
         _exit(!fits ? 1 : zr_arena_take(&arena, 1) ? 2 : 0);
     }

@@ -16,8 +16,10 @@ static void memory_is_used_where_it_lies(void **state)
         zr_ledger ledger = {0};
         zr_store store;
         zr_transfer transfer = {0};
-        assert_int_equal(
-            zr_store_memory_create(&ledger, tier, ZERO_MEM_optimizer, 4096, &store, NULL), ZERO_OK);
+        assert_int_equal(zr_store_memory_create(
+                             &ledger, &(zr_place){.tier = tier, .category = ZERO_MEM_optimizer},
+                             4096, &store, NULL),
+                         ZERO_OK);
         assert_false(zr_store_needs_buffer(&store));
         assert_int_equal(ledger.held[tier][ZERO_MEM_optimizer], 4096);
         zr_range range = {.first = 64, .count = 128};
@@ -41,7 +43,9 @@ static void ranges_outside_are_refused(void **state)
     zr_store store;
     zr_transfer transfer = {0};
     assert_int_equal(
-        zr_store_memory_create(&ledger, ZERO_TIER_host, ZERO_MEM_optimizer, 100, &store, NULL),
+        zr_store_memory_create(&ledger,
+                               &(zr_place){.tier = ZERO_TIER_host, .category = ZERO_MEM_optimizer},
+                               100, &store, NULL),
         ZERO_OK);
     static const zr_range outside[] = {{-1, 1},        {0, 101},       {100, 1}, {101, 0},
                                        {1, INT64_MAX}, {INT64_MAX, 1}, {0, -1}};
@@ -62,13 +66,17 @@ static void empty_and_impossible_stores(void **state)
     zr_store store;
     zr_transfer transfer = {0};
     assert_int_equal(
-        zr_store_memory_create(&ledger, ZERO_TIER_host, ZERO_MEM_optimizer, 0, &store, NULL),
+        zr_store_memory_create(&ledger,
+                               &(zr_place){.tier = ZERO_TIER_host, .category = ZERO_MEM_optimizer},
+                               0, &store, NULL),
         ZERO_OK);
     assert_int_equal(store.ops->fetch(&store, (zr_range){0, 0}, NULL, &transfer, NULL), ZERO_OK);
     zr_store_destroy(&store);
-    assert_int_equal(zr_store_memory_create(&ledger, ZERO_TIER_host, ZERO_MEM_optimizer,
-                                            (size_t)1 << 60, &store, NULL),
-                     ZERO_ERR_MEMORY);
+    assert_int_equal(
+        zr_store_memory_create(&ledger,
+                               &(zr_place){.tier = ZERO_TIER_host, .category = ZERO_MEM_optimizer},
+                               (size_t)1 << 60, &store, NULL),
+        ZERO_ERR_MEMORY);
     assert_null(store.ops);
     zr_store_destroy(&store);
     assert_int_equal(ledger.held[ZERO_TIER_host][ZERO_MEM_optimizer], 0);
