@@ -2,7 +2,7 @@
 #include "comm/communicator.h"
 
 #include "comm/operations.h"
-#include "comm/treesum.h"
+#include "compute/tree_sum.h"
 
 #include <string.h>
 

@@ -191,7 +191,7 @@ zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, in
     int64_t bytes = zr_handle_stride(out);
     char *place = window->mine + offset + comm->rank * bytes;
     if (window->kind != ZR_WINDOW_MACHINE && bytes > 0 && own != place)
-        memcpy(place, own, (size_t)bytes);
+        zr_comm_copy(comm, place, own, bytes);
     if (window->kind != ZR_WINDOW_MACHINE || own == place)
         out->own = NULL;
     return zr_comm_abort_on_failure(comm, start_collective(out, error), error);

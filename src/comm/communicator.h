@@ -58,6 +58,10 @@ struct zero_comm {
     // The number of strangers whose shards this rank fetches for its machine in an all-gather.
     int fetches;
     int threads; // OpenMP threads that sums and copies of this rank may use; 0: 1
+    // Copies and sums shards of windows at once, where no queue does it.
+    const struct zr_backend *backend;
+    // The queue that does it: of the device in whose memory the windows lie; NULL: the host's.
+    struct zr_queue *queue;
     // Of the job's communicator, for messages: the step is set by zr_comm_progress; the bytes of
     // this rank's plan by zr_comm_report_need, the ranks of a model by zr_comm_report_multiple,
     // this rank's work by zr_comm_report_work.

@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "comm/comm_ops.h"
 #include "comm/local_window.h"
+#include "compute/compute.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,6 +32,7 @@ static zero_comm *comm_create(const zr_comm_ops *ops, zr_control *control, int r
     made->comm = (zero_comm){.ops = ops,
                              .versions = &zr_local_versions,
                              .may_overlap = true,
+                             .backend = zr_backend_portable(),
                              .rank = rank,
                              .size = control->ranks,
                              .job = &made->comm,

@@ -5,7 +5,7 @@
 // region meanwhile, so the sum may go in place.
 // all-gather: rank r copies shard p from rank p's region. In a shared window nothing moves, and in
 // a machine window each rank copies its own shard to where all find it.
-#include "comm/treesum.h"
+#include "compute/tree_sum.h"
 #include "comm/local_window.h"
 #include "comm/operations.h"
 
@@ -78,7 +78,7 @@ zero_status zr_local_reduce_scatter_wait(zr_handle *handle, const zr_sum_target 
         ZERO_TRY(await_sealed(handle, r, "reduce_scatter", error));
         source[r] = zr_local_region(handle->window, r) + handle->offset + comm->rank * shard_bytes;
     }
-    zr_handle_sum(handle, to, source, comm->size, handle->shard_elems, comm->threads);
+    zr_handle_sum(handle, to, source, comm->size, handle->shard_elems);
     mark_drained(handle);
     return ZERO_OK;
 }
@@ -175,8 +175,7 @@ zero_status zr_local_all_gather_wait(zr_handle *handle, zero_error *error)
         int64_t at = handle->offset + r * bytes;
         ZERO_TRY(await_sealed(handle, r, "all_gather", error));
         if (window->kind == ZR_WINDOW_SYMMETRIC)
-            zr_comm_copy(window->mine + at, zr_local_region(window, r) + at, bytes,
-                         window->comm->threads);
+            zr_comm_copy(window->comm, window->mine + at, zr_local_region(window, r) + at, bytes);
     }
     mark_drained(handle);
     return ZERO_OK;

@@ -73,8 +73,7 @@ static void sum_in_machine(const hops *h, int64_t first, int64_t bytes)
         for (int l = 0; l < m->locals; l++)
             source[l] = l == m->local ? contribution_at(h, rank_at(h, k, l), first)
                                       : zr_mpi_staging_at(h->comm, 0, l * m->count + k);
-        zr_handle_sum(h->handle, &codes, source, m->locals, elements_of(h, bytes),
-                      h->comm->threads);
+        zr_handle_sum(h->handle, &codes, source, m->locals, elements_of(h, bytes));
     }
 }
 
@@ -105,7 +104,7 @@ static zero_status end_between_machines(const hops *h, int64_t first, int64_t by
         (char *)h->to->data + elements_of(h, first) * (int64_t)zero_dtype_bytes(h->to->dtype);
     for (int k = 0; k < m->count; k++)
         source[k] = zr_mpi_staging_at(h->comm, 1, k == m->own ? k : m->count + k);
-    zr_handle_sum(h->handle, &part, source, m->count, elements_of(h, bytes), h->comm->threads);
+    zr_handle_sum(h->handle, &part, source, m->count, elements_of(h, bytes));
     return ZERO_OK;
 }
 

@@ -58,7 +58,7 @@ static void sum_part(zr_handle *handle, int half, const zr_sum_target *to, int64
         source[r] = zr_mpi_staging_at(comm, half, r);
     source[comm->rank] =
         handle->window->mine + handle->offset + comm->rank * zr_handle_shard_bytes(handle) + first;
-    zr_handle_sum(handle, &part, source, comm->size, bytes / element * elems, comm->threads);
+    zr_handle_sum(handle, &part, source, comm->size, bytes / element * elems);
 }
 
 // One half of the staging fills while the other one is summed.

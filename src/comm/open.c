@@ -49,7 +49,9 @@ static zero_status open_mpi(double timeout, zero_comm **out, zero_error *error)
     zr_launch launch;
     bool launched = zr_launch_read_process(&launch, NULL) == ZERO_OK && launch.family;
     ZERO_TRY(zr_mpi_load(&module, error));
-    return module->open(launched ? launch.size : 0, timeout, out, error);
+    ZERO_TRY(module->open(launched ? launch.size : 0, timeout, out, error));
+    (*out)->backend = zr_backend_portable(); // which the module does not have
+    return ZERO_OK;
 }
 
 static zero_status open_launched(bool is_local, double timeout, zero_comm **out, zero_error *error)

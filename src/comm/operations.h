@@ -7,6 +7,8 @@
 #include "base/recorder.h"
 #include "base/traffic.h"
 #include "comm/comm_ops.h"
+#include "compute/compute.h"
+#include "compute/tree_sum.h"
 
 #include <stdio.h>
 
@@ -44,7 +46,8 @@ static inline zero_comm zr_comm_of_group(zero_comm *job, const zr_comm_group *gr
                        .rank = group->rank,
                        .size = group->size,
                        .timeout = job->timeout,
-                       .threads = job->threads};
+                       .threads = job->threads,
+                       .backend = job->backend};
 }
 
 // Counts a message of the current pass, of `elems` elements (channels: bytes). bytes: those
@@ -79,6 +82,19 @@ static inline int64_t zr_handle_stride(const zr_handle *handle)
                : zr_handle_shard_bytes(handle);
 }
 
+// Runs an operation on shards: on the queue of the communicator, if it has one, else at once.
+static inline void zr_comm_run(zero_comm *comm, zr_op op)
+{
+    zr_queue host = {.backend = comm->backend, .threads = ZR_MAX(comm->threads, 1)};
+    zr_run(comm->queue ? comm->queue : &host, op);
+}
+
+static inline void zr_comm_copy(zero_comm *comm, void *to, const void *from, int64_t bytes)
+{
+    if (bytes > 0) // a shard without elements may have no address
+        zr_comm_run(comm, zr_op_copy(&(zr_bytes){.bytes = bytes, .streams = true}, from, to));
+}
+
 // Returns whether the ranks of a machine map one region. If they cannot, each rank has a region of
 // its own for a machine window.
 static inline bool zr_window_is_shared_by_machine(const zr_window *window)
@@ -90,21 +106,24 @@ static inline bool zr_window_is_shared_by_machine(const zr_window *window)
 // end of that place.
 static inline void zr_handle_put(const zr_handle *handle, void *place, const void *shard)
 {
-    int threads = handle->window->comm->threads;
+    zero_comm *comm = handle->window->comm;
     if (handle->bits)
-        zr_widen_blocks(handle->bits, shard, handle->shard_elems, handle->dtype, place, threads);
+        zr_widen_blocks(handle->bits, shard, handle->shard_elems, handle->dtype, place,
+                        comm->threads);
     else
-        zr_comm_copy(place, shard, zr_handle_shard_bytes(handle), threads);
+        zr_comm_copy(comm, place, shard, zr_handle_shard_bytes(handle));
 }
 
 // Sums the sources of a reduce-scatter, or `count` elements of each.
 static inline void zr_handle_sum(const zr_handle *handle, const zr_sum_target *to,
-                                 const void *const *source, int ranks, int64_t count, int threads)
+                                 const void *const *source, int ranks, int64_t count)
 {
-    if (handle->bits)
-        zr_tree_sum_blocks(to, handle->bits, source, ranks, count, threads);
-    else
-        zr_tree_sum(to, handle->dtype, source, ranks, count, threads);
+    const zr_tree tree = {.dtype = handle->dtype,
+                          .source_bits = handle->bits,
+                          .ranks = ranks,
+                          .count = count,
+                          .to = *to};
+    zr_comm_run(handle->window->comm, zr_op_tree_sum(&tree, source, to->data));
 }
 
 // Carries out what was started, on either thread.

@@ -3,7 +3,7 @@
 #include "comm/comm_ops.h"
 #include "comm/operations.h"
 #include "comm/region.h"
-#include "comm/treesum.h"
+#include "compute/tree_sum.h"
 #include "comm/window.h"
 
 #include <string.h>
@@ -25,7 +25,11 @@ zero_status zr_self_open(zero_comm **out, zero_error *error)
     zero_comm *comm = zr_alloc(sizeof *comm, error);
     if (!comm)
         return ZERO_ERR_MEMORY;
-    *comm = (zero_comm){.ops = &self_ops, .versions = &self_versions, .size = 1, .job = comm};
+    *comm = (zero_comm){.ops = &self_ops,
+                        .versions = &self_versions,
+                        .size = 1,
+                        .job = comm,
+                        .backend = zr_backend_portable()};
     *out = comm;
     return ZERO_OK;
 }
@@ -72,7 +76,7 @@ static zero_status reduce_scatter_wait(zr_handle *handle, const zr_sum_target *t
 {
     const void *source = handle->window->mine + handle->offset;
     if (to->data != source || to->adds)
-        zr_handle_sum(handle, to, &source, 1, handle->shard_elems, handle->window->comm->threads);
+        zr_handle_sum(handle, to, &source, 1, handle->shard_elems);
     return ZERO_OK;
 }
 

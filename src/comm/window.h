@@ -11,12 +11,13 @@
 // An operation is started, which seals this rank's operand, and then waited for; in between, the
 // operand must not change. A rank that wants to overwrite its operand after the wait calls
 // zr_comm_quiesce, which waits until all readers have drained it. All ranks start and wait for the
-// same operations in the same order. Sums follow the one fixed tree of contract 3 (treesum.h).
+// same operations in the same order. Sums follow the one fixed tree of contract 3
+// (compute/tree_sum.h).
 #ifndef ZR_COMM_WINDOW_H
 #define ZR_COMM_WINDOW_H
 
 #include "base/errors.h"
-#include "comm/treesum.h"
+#include "compute/tree_ops.h"
 #include <zero/comm.h>
 #include <zero/traffic.h>
 

@@ -1,5 +1,6 @@
 // The backends of this build, and what they share: checks of products, the threshold of dropout,
-// the scale of a block, exact sums of squares, the sum over slices of a vocabulary. Only compute/ includes this.
+// the scale of a block, exact sums of squares, the sum over slices of a vocabulary. Only compute/
+// includes this.
 #ifndef ZR_COMPUTE_BACKENDS_H
 #define ZR_COMPUTE_BACKENDS_H
 

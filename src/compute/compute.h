@@ -87,8 +87,8 @@ static inline void zr_queue_after(zr_queue *queue, zr_mark mark)
     if (mark.number && mark.queue != queue)
         queue->backend->after(queue, mark);
 }
-// Waits until a mark's queue has done what it was given then, at most so many seconds; nothing else
-// of the host waits for a queue. Returns what zr_queue_check does: submitting cannot fail, so the
+// Waits until a mark's queue has done what it was given then, at most `seconds`; nothing else of the
+// host waits for a queue. Returns what zr_queue_check does: submitting cannot fail, so the
 // first failure comes here. ZERO_ERR_TIMEOUT names the operation that has not ended.
 zero_status zr_mark_finish(zr_mark mark, double seconds, zero_error *error);
 
@@ -134,10 +134,14 @@ typedef struct zr_bounds { // memory that operands may lie in
     } reserved[ZR_MOST_RESERVED];
 } zr_bounds;
 // Checks every operation before it runs: an operand, unless it is lent or an array of the host's,
-// that does not lie in one piece of reserved memory, with its whole extent, fails with ZERO_ERR_INTERNAL and is not touched.
-// The message names operation, operand and unit. The caller may change the bounds in between.
+// that does not lie in one piece of reserved memory, with its whole extent, fails with
+// ZERO_ERR_INTERNAL and is not touched. The message names operation, operand and unit. The caller
+// may change the bounds in between.
 zero_status zr_queue_bound(zr_queue *queue, const zr_bounds *bounds, zr_wrapper **out,
                            zero_error *error);
+// Returns a cpu backend that every processor runs. Its copies and sums over ranks are those of all
+// paths: whoever runs nothing else needs no queue that was opened.
+const zr_backend *zr_backend_portable(void);
 // Returns all backends of this build, for tests and doctor; NULL-terminated.
 const zr_backend *const *zr_backends(void);
 // Writes the names of the backends that this processor offers, as zr_queue_open takes them.

@@ -145,6 +145,8 @@ typedef struct zr_embedding { // of rows of ids
 typedef struct zr_bytes {
     int64_t bytes;
     uint8_t value; // of each byte, after fill
+    // Of a copy: what it writes is read by others, and later, so it need not stay in the cache.
+    bool streams;
 } zr_bytes;
 
 #define ZR_OPERANDS_copy(AT)                                                                       \

@@ -2,7 +2,7 @@
 //
 //   zr_run(queue, zr_op_norm_forward(&norm, x, NULL, NULL, gamma, beta, y, mean, rstd));
 //
-// The nine op headers declare the kinds of a family, one macro each:
+// The ten op headers declare the kinds of a family, one macro each:
 //
 //   #define ZR_OPERANDS_norm_forward(AT)
 //       AT(x, const void *, ZR_READ, s->stream, s->rows * s->width) ...
@@ -27,6 +27,7 @@
 #include "compute/optimizer_ops.h"
 #include "compute/product_ops.h"
 #include "compute/row_ops.h"
+#include "compute/tree_ops.h"
 
 // OP(kind, shape, activity, flops, bytes): shape: the shape is a zr_SHAPE; activity: what a
 // recording counts the operation as; flops; bytes: those that it moves beyond its counted operands.
@@ -39,7 +40,8 @@
     ZR_MAGNITUDE_OPS(OP)                                                                           \
     ZR_OPTIMIZER_OPS(OP)                                                                           \
     ZR_FACTORED_OPS(OP)                                                                            \
-    ZR_BLOCK_OPS(OP)
+    ZR_BLOCK_OPS(OP)                                                                               \
+    ZR_TREE_OPS(OP)
 
 #define ZR_OP_KIND(kind, ...) ZR_OP_##kind,
 typedef enum zr_op_kind { ZR_OPS(ZR_OP_KIND) ZR_OP_KINDS } zr_op_kind;
@@ -81,6 +83,7 @@ typedef struct zr_op {
         zr_squares squares;
         zr_factored factored;
         zr_blocks blocks;
+        zr_tree tree;
     } shape;
     union {
         ZR_OPS(ZR_OP_OPERANDS)

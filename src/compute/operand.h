@@ -22,8 +22,8 @@ typedef enum zr_access {
 } zr_access;
 enum { ZR_HOST_BYTES = 4096 };
 
-// Operands of dropout and of the loss. The engine sets them at the beginning of a step, and the last
-// unit the last two for its micro-batch.
+// Operands of dropout and of the loss. The engine sets them at the beginning of a step, and the
+// last unit the last two for its micro-batch.
 typedef struct zr_step_values {
     uint64_t seed, step; // of the masks of dropout
     float loss_factor;   // by which the gradient of a row's loss is multiplied

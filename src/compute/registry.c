@@ -26,6 +26,8 @@ static const zr_backend *const backends[] = {
 
 const zr_backend *const *zr_backends(void) { return backends; }
 
+const zr_backend *zr_backend_portable(void) { return &zr_cpu_backend_portable; }
+
 // Used when a queue is opened: calls CPUID, and requests the tile registers from the kernel.
 static bool is_path_offered(const char *path, const zr_cpu_features *features)
 {

@@ -7,14 +7,14 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/random.h"
-#include "comm/treesum.h"
+#include "compute/tree_sum.h"
 #include "compute/compute.h"
 #include "memory/arena.h"
 
 #include <string.h>
 
-// Elements: of the vectors, of a walk, of a sum (enough to be streamed, comm/treesum.h), and of a
-// call of square_sums (512 parts, as the engine's).
+// Elements: of the vectors, of a walk, of a sum (enough to be streamed,
+// compute/tree_sum.h), and of a call of square_sums (512 parts, as the engine's).
 enum { MOST_ELEMS = 12 << 20, MOST_WALK = 1 << 20, MOST_SUM = 2 << 20, SQUARE_PARTS = 512 };
 enum { SOME_VALUES = 1 << 14 };
 // Times that an item is done in a row: caches delay what is written, so a single one seems faster

@@ -1,4 +1,4 @@
-// comm/blocks.c without its vectors, under other names, to be compared with them. Where
+// compute/coded_sums.c without its vectors, under other names, to be compared with them. Where
 // BLOCKS_PORTABLE is defined this comes before that file, and takes them from it.
 #ifndef TESTS_COMM_BLOCKS_PORTABLE_H
 #define TESTS_COMM_BLOCKS_PORTABLE_H
@@ -6,7 +6,7 @@
 #include "base/blocks.h"
 #include "base/dtype.h"
 #include "base/errors.h"
-#include "comm/treesum.h"
+#include "compute/tree_sum.h"
 
 void widen_blocks_portable(int bits, const void *encoded, int64_t elems, zero_dtype dtype,
                            void *out, int threads);

@@ -16,29 +16,6 @@ static const char *const slot_names[] = {"small", "odd", "large", "long"};
 static const int64_t shard_elems[] = {64, 777, 20000, 140001};
 static const zero_dtype dtypes[] = {ZERO_F32, ZERO_BF16, ZERO_F16};
 
-void store_as(zero_dtype dtype, void *data, int64_t i, float value)
-{
-    if (dtype == ZERO_F32)
-        ((float *)data)[i] = value;
-    else
-        ((uint16_t *)data)[i] = dtype == ZERO_BF16 ? zr_f32_to_bf16(value) : zr_f32_to_f16(value);
-}
-
-float load_as(zero_dtype dtype, const void *data, int64_t i)
-{
-    if (dtype == ZERO_F32)
-        return ((const float *)data)[i];
-    uint16_t bits = ((const uint16_t *)data)[i];
-    return dtype == ZERO_BF16 ? zr_bf16_to_f32(bits) : zr_f16_to_f32(bits);
-}
-
-float rounded_to(zero_dtype dtype, float value)
-{
-    float stored;
-    store_as(dtype, &stored, 0, value);
-    return load_as(dtype, &stored, 0);
-}
-
 // A value that dtype holds, of a wide range: neighbours in the tree cancel and absorb each other.
 static float value_as(zero_dtype dtype, int rank, int slot, int round, int64_t i)
 {
@@ -51,16 +28,6 @@ static float value_as(zero_dtype dtype, int rank, int slot, int round, int64_t i
 static float value_of(int rank, int slot, int round, int64_t i)
 {
     return value_as(ZERO_F32, rank, slot, round, i);
-}
-
-float oracle_sum(const float *values, int ranks)
-{
-    if (ranks == 1)
-        return values[0];
-    int half = 1;
-    while (2 * half < ranks)
-        half *= 2;
-    return oracle_sum(values, half) + oracle_sum(values + half, ranks - half);
 }
 
 static float expected_sum(zero_dtype dtype, int ranks, int slot, int round, int64_t i)

@@ -4,6 +4,7 @@
 #ifndef TESTS_COMM_EXERCISE_H
 #define TESTS_COMM_EXERCISE_H
 
+#include "../compute/stored_values.h"
 #include "base/dtype.h"
 #include "comm/communicator.h"
 #include "comm/window.h"
@@ -12,15 +13,6 @@
 zero_status exercise(zero_comm *comm, uint64_t *digest, zero_error *error);
 // The part of it that sends blocks of codes; exercise_blocks.c.
 zero_status exercise_blocks(zero_comm *comm, uint64_t *digest, zero_error *error);
-
-// Sums values[0..ranks) along the tree of contract 3, by plain recursion.
-float oracle_sum(const float *values, int ranks);
-
-// Store and load element i of an array of F32, BF16 or F16, by the single conversions of
-// base/dtype.h.
-void store_as(zero_dtype dtype, void *data, int64_t i, float value);
-float load_as(zero_dtype dtype, const void *data, int64_t i);
-float rounded_to(zero_dtype dtype, float value); // the value after it was stored and loaded
 
 typedef zero_status (*rank_function)(zero_comm *comm, void *user, zero_error *error);
 

@@ -65,6 +65,11 @@ zr_op op_case_scale_columns(operands *o);
 zr_op op_case_scale_columns_of_sum(operands *o);
 zr_op op_case_column_products(operands *o);
 
+// op_cases_tree.c
+zr_op op_case_tree_sum(operands *o);
+zr_op op_case_tree_sum_added(operands *o);
+zr_op op_case_tree_sum_of_codes(operands *o);
+
 // op_cases_rows.c
 zr_op op_case_loss(operands *o);
 zr_op op_case_loss_without_gradient(operands *o);

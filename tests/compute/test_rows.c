@@ -1,5 +1,5 @@
-// Ids and sums of rows; softmax and cross-entropy: ref compared with formulas in this file and finite differences, 16-bit
-// ref with fp32 ref on the stored values, and cpu with ref.
+// Softmax and cross-entropy: ref compared with formulas in this file and finite differences, 16-bit
+// ref with fp32 ref on the stored values, and cpu with ref. Ids and sums of rows.
 #include "compute/compute.h"
 #include "compute_check.h"
 

@@ -1,5 +1,6 @@
 #include "comm/comm_ops.h"
 #include "comm/window.h"
+#include "compute/tree_sum.h"
 #include "lazy_comm.h"
 
 #include <pthread.h>

@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "comm/communicator.h"
-#include "comm/treesum.h"
+#include "compute/tree_sum.h"
 #include "harness.h"
 #include "plan/accumulators.h"
 

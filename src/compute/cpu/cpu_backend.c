@@ -72,6 +72,7 @@ static void run_cpu(zr_queue *queue, const zr_op *op)
         ZR_OPTIMIZER_OPS(ZR_KERNEL_CASE)
         ZR_FACTORED_OPS(ZR_KERNEL_CASE)
         ZR_BLOCK_OPS(ZR_KERNEL_CASE)
+        ZR_TREE_OPS(ZR_KERNEL_CASE)
     default: break;
     }
 }

@@ -2,6 +2,7 @@
 // not depend on its place in a vector, because the last lanes of a range go through the same vector
 // code.
 #include "compute/cpu/cpu_tables.h"
+#include "compute/tree_sum.h"
 
 #define UNIT 64   // elements per task
 #define BLOCKS 64 // blocks of rows in a column sum, at most
@@ -369,6 +370,10 @@ static void copy_range(const void *job_, int64_t first, int64_t last, int worker
 void ZR_CPU_TABLE(zr_cpu_copy)(zr_queue *queue, const zr_bytes *of, const void *from, void *to)
 {
     byte_job job = {.bytes = of->bytes, .from = from, .to = to};
+    if (of->streams) {
+        zr_stream_copy(to, from, of->bytes, queue->threads);
+        return;
+    }
     zr_cpu_for(queue, (of->bytes + PAGE - 1) / PAGE, 32, copy_range, &job);
 }
 
@@ -429,4 +434,16 @@ void ZR_CPU_TABLE(zr_cpu_decode_scales)(zr_queue *queue, const zr_scale_codes *o
 {
     const scales_job job = {.of = of, .codes = codes, .shared = shared, .scales = scales};
     zr_cpu_for(queue, of->rows, rows_worth(of->blocks), decode_scale_rows, &job);
+}
+
+// The order of additions is the same on every path, and so is the code.
+void ZR_CPU_TABLE(zr_cpu_tree_sum)(zr_queue *queue, const zr_tree *of, const void *const *sources,
+                                   void *out)
+{
+    zr_sum_target to = of->to;
+    to.data = out;
+    if (of->source_bits)
+        zr_tree_sum_blocks(&to, of->source_bits, sources, of->ranks, of->count, queue->threads);
+    else
+        zr_tree_sum(&to, of->dtype, sources, of->ranks, of->count, queue->threads);
 }

@@ -31,6 +31,7 @@ ZR_FACTORED_OPS(ZR_CPU_KERNEL)
 void ZR_CPU_TABLE(zr_cpu_update_blocks)(zr_queue *queue, const zr_update *update,
                                         const zr_update_values *values, const zr_range_states *at);
 ZR_BLOCK_OPS(ZR_CPU_KERNEL)
+ZR_TREE_OPS(ZR_CPU_KERNEL)
 // Return the bytes of scratch of kernels that have some.
 size_t ZR_CPU_TABLE(zr_cpu_norm_scratch)(const zr_norm *norm);
 size_t ZR_CPU_TABLE(zr_cpu_column_sum_scratch)(const zr_matrix *matrix);

@@ -1,23 +1,9 @@
 // Sums over the ranks' contributions (contract 3), in one fixed order, whichever rank or thread
-// adds; and copies of their shards.
-#ifndef ZR_COMM_TREESUM_H
-#define ZR_COMM_TREESUM_H
+// adds; and copies of their shards. Kernels of the processor's backends.
+#ifndef ZR_COMPUTE_TREE_SUM_H
+#define ZR_COMPUTE_TREE_SUM_H
 
-#include "base/errors.h"
-#include <zero/tensor.h>
-
-// Where a reduced shard goes: data(shard_elems) = tree sum, in fp32, of the ranks' contributions,
-// to which earlier sums are added before it is rounded once, to dtype. data may be the own shard of
-// the own region, if dtype is the operand's.
-typedef struct zr_sum_target {
-    void *data;
-    zero_dtype dtype; // F32, BF16 or F16
-    int adds;         // earlier sums at data, data + stride, ...; the last is added first
-    int64_t stride;   // elements
-    // 8 or 4: the sum becomes codes of that many bits in blocks (base/blocks.h), and nothing is
-    // added to it; 0: elements of dtype.
-    int bits;
-} zr_sum_target;
+#include "compute/tree_ops.h"
 
 // to->data[i] = [to->data[i] + (to->data[stride + i] + ...] tree sum over r of src[r][i] (type
 // `dtype`). Every addition is in fp32 and rounded once to fp32; the result is rounded once to
@@ -30,7 +16,7 @@ void zr_tree_sum(const zr_sum_target *to, zero_dtype dtype, const void *const *s
 void zr_tree_sum_blocks(const zr_sum_target *to, int bits, const void *const *src, int ranks,
                         int64_t count, int threads);
 
-// blocks.c
+// coded_sums.c
 // out(count) = elements from `first` on of codes in blocks. Both are multiples of ZR_BLOCK.
 void zr_widen_block_range(int bits, const void *encoded, int64_t first, int64_t count, float *out);
 // Encodes x(count), whole blocks.
@@ -59,7 +45,7 @@ void zr_tree_leaf_sum_portable(zr_tree_leaf leaf, zero_dtype dtype, float *out,
 
 // Copies; from ZR_STREAM_FROM bytes on it does not load the destination into the cache, because an
 // all-gather writes far more than a cache holds.
-void zr_comm_copy(void *dst, const void *src, int64_t bytes, int threads);
-void zr_comm_copy_streaming(void *dst, const void *src, int64_t bytes);
+void zr_stream_copy(void *dst, const void *src, int64_t bytes, int threads);
+void zr_stream_bytes(void *dst, const void *src, int64_t bytes);
 
 #endif

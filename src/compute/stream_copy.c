@@ -1,5 +1,5 @@
 // Copies that pass the cache by, because an all-gather writes far more than a cache holds.
-#include "comm/treesum.h"
+#include "compute/tree_sum.h"
 
 #include <string.h>
 #if defined(__has_feature)
@@ -19,7 +19,7 @@
 #define PART (256 << 10) // bytes that one thread copies at a time
 
 #if STREAMING
-void zr_comm_copy_streaming(void *to, const void *from, int64_t bytes)
+void zr_stream_bytes(void *to, const void *from, int64_t bytes)
 {
     char *dst = to;
     const char *src = from;
@@ -34,13 +34,10 @@ void zr_comm_copy_streaming(void *to, const void *from, int64_t bytes)
     _mm_sfence();
 }
 #else
-void zr_comm_copy_streaming(void *dst, const void *src, int64_t bytes)
-{
-    memcpy(dst, src, (size_t)bytes);
-}
+void zr_stream_bytes(void *dst, const void *src, int64_t bytes) { memcpy(dst, src, (size_t)bytes); }
 #endif
 
-void zr_comm_copy(void *dst, const void *src, int64_t bytes, int threads)
+void zr_stream_copy(void *dst, const void *src, int64_t bytes, int threads)
 {
     if (bytes == 0) // a shard without elements may have no address
         return;
@@ -53,6 +50,6 @@ void zr_comm_copy(void *dst, const void *src, int64_t bytes, int threads)
 #pragma omp parallel for schedule(static) num_threads(ZR_MAX(threads, 1))
 #endif
     for (int64_t p = 0; p < parts; p++)
-        zr_comm_copy_streaming((char *)dst + p * PART, (const char *)src + p * PART,
-                               ZR_MIN(PART, bytes - p * PART));
+        zr_stream_bytes((char *)dst + p * PART, (const char *)src + p * PART,
+                        ZR_MIN(PART, bytes - p * PART));
 }

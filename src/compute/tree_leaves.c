@@ -1,6 +1,6 @@
 // The leaves of the tree of sums, compiled for each storage type and instruction set. All of them
 // give the same bits.
-#include "comm/treesum.h"
+#include "compute/tree_sum.h"
 #include "base/dtype.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 // zr_tree_sum, compared with plain recursion over single conversions, element by element and bit by
 // bit, from every storage type into every other.
-#include "comm/treesum.h"
-#include "exercise.h"
+#include "compute/tree_sum.h"
+#include "stored_values.h"
 
 #include "base/random.h"
 
@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <zero/comm.h>
 
 static const zero_dtype dtypes[] = {ZERO_F32, ZERO_BF16, ZERO_F16};
 

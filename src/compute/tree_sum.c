@@ -9,7 +9,7 @@
 // the target's type, as it is stored. Blocks are independent of each other, and elements of their
 // neighbours, so neither threads nor vectors change a bit. Every sum goes to a buffer of its own
 // before the target is written, because the target may be one of the sources.
-#include "comm/treesum.h"
+#include "compute/tree_sum.h"
 #include "base/blocks.h"
 #include "base/dtype.h"
 
@@ -98,12 +98,12 @@ static void add_block(const zr_sum_target *to, int64_t first, float *total, int6
 static void stream_block(zero_dtype dtype, void *dst, const float *total, int64_t count)
 {
     if (dtype == ZERO_F32) {
-        zr_comm_copy_streaming(dst, total, bytes_of_elements(dtype, count));
+        zr_stream_bytes(dst, total, bytes_of_elements(dtype, count));
         return;
     }
     uint16_t narrow[BLOCK];
     zr_narrow(dtype, total, count, narrow);
-    zr_comm_copy_streaming(dst, narrow, bytes_of_elements(dtype, count));
+    zr_stream_bytes(dst, narrow, bytes_of_elements(dtype, count));
 }
 
 enum { STORE, STORE_STREAMING, STORE_ADDING };

@@ -3,7 +3,7 @@
 #include "base/blocks.h"
 #include "base/dtype.h"
 #include "base/errors.h"
-#include "comm/treesum.h"
+#include "compute/tree_sum.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
-// zr_comm_copy, compared with memcpy at sizes and alignments that make it use each of its methods;
-// nothing around the target is touched.
-#include "comm/treesum.h"
+// zr_stream_copy, compared with memcpy at sizes and alignments that make it use each of its
+// methods; nothing around the target is touched.
+#include "compute/tree_sum.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static void check(int64_t to, int64_t from, int64_t bytes)
     for (int64_t i = 0; i < ROOM; i++)
         source[i] = (unsigned char)(i * 131 >> 3);
     memset(copied, 0xee, ROOM);
-    zr_comm_copy(copied + to, source + from, bytes, 2);
+    zr_stream_copy(copied + to, source + from, bytes, 2);
     assert_memory_equal(copied + to, source + from, (size_t)bytes);
     for (int64_t i = 0; i < ROOM; i++)
         if ((i < to || i >= to + bytes) && copied[i] != 0xee)
