@@ -226,3 +226,11 @@ zr_cuda_result cuFuncGetAttribute(int *value, unsigned wanted, zr_cuda_function 
     *value = 0; // the CPU has neither registers nor local memory to count
     return ZR_CUDA_SUCCESS;
 }
+
+// NVRTC and cuBLASLt ask the driver for tables of undocumented functions: the first goes on without
+// them, the second refuses to begin.
+EMULATED_API zr_cuda_result cuGetExportTable(const void **table, const void *)
+{
+    *table = nullptr;
+    return ZR_CUDA_ERROR_NOT_FOUND;
+}

@@ -154,6 +154,8 @@ zr_cuda_result cuStreamCreate(zr_cuda_stream *stream, unsigned flags)
 zr_cuda_result cuStreamDestroy_v2(zr_cuda_stream stream)
 {
     zr_cuda_result before = begin("cuStreamDestroy_v2");
+    if (CUstream_st *of = find(stream); of && of->capture)
+        destroy(of->capture);
     if (CUstream_st *of = find(stream); of && !of->waiting.empty() && !broken())
         misuse("a stream was destroyed that still waits");
     zr_cuda_result r = destroy(stream) ? ZR_CUDA_SUCCESS : ZR_CUDA_ERROR_INVALID_HANDLE;
@@ -275,13 +277,16 @@ zr_cuda_result cuStreamBeginCapture_v2(zr_cuda_stream stream, unsigned mode)
 
 zr_cuda_result cuStreamEndCapture(zr_cuda_stream stream, zr_cuda_graph *graph)
 {
-    if (zr_cuda_result r = begin("cuStreamEndCapture"))
-        return r;
+    zr_cuda_result before = begin("cuStreamEndCapture");
     if (!find(stream) || !stream->capture)
-        return ZR_CUDA_ERROR_INVALID_VALUE;
+        return before ? before : (zr_cuda_result)ZR_CUDA_ERROR_INVALID_VALUE;
     *graph = stream->capture;
     stream->capture = nullptr;
-    return ZR_CUDA_SUCCESS;
+    if (before) { // the capture has ended all the same, without a graph
+        destroy(*graph);
+        *graph = nullptr;
+    }
+    return before;
 }
 
 zr_cuda_result cuGraphInstantiateWithFlags(zr_cuda_graph_exec *exec, zr_cuda_graph graph,
