@@ -25,7 +25,8 @@
 #include <string>
 #include <vector>
 
-#define EMULATED_API extern "C" __attribute__((visibility("default")))
+#define EMULATED_VISIBLE __attribute__((visibility("default")))
+#define EMULATED_API extern "C" EMULATED_VISIBLE
 #define EMULATED_DECLARE(name, older, parameters) EMULATED_API zr_cuda_result name parameters;
 ZR_CUDA_FUNCTIONS(EMULATED_DECLARE)
 #undef EMULATED_DECLARE
@@ -96,7 +97,7 @@ struct CUmod_st : emulated_handle {
 namespace emulated {
 
 // emulated_calls.cpp: what each call begins with, and what programs hold.
-zr_cuda_result begin(const char *name, bool needs_context = true);
+EMULATED_VISIBLE zr_cuda_result begin(const char *name, bool needs_context = true);
 const char *last_call();
 zr_cuda_result break_device(zr_cuda_result why); // every call from now on returns it
 zr_cuda_result broken();
@@ -119,10 +120,10 @@ template <class T> T *find(T *handle)
 void list_memory(std::vector<std::string> &out); // what is alive
 // Where the bytes really lie that a program knows under this address; nullptr where they leave the
 // memory that they begin in. With host, memory of the host that was not pinned lies where it is.
-void *reach(zr_cuda_address at, size_t bytes, bool host);
+EMULATED_VISIBLE void *reach(zr_cuda_address at, size_t bytes, bool host);
 
 // emulated_streams.cpp
-zr_cuda_result submit(zr_cuda_stream stream, emulated_operation operation);
+EMULATED_VISIBLE zr_cuda_result submit(zr_cuda_stream stream, emulated_operation operation);
 
 } // namespace emulated
 
