@@ -43,7 +43,10 @@ struct matrix {
     {
         return turned ? column + row * layout.stride : row + column * layout.stride;
     }
-    float get(int64_t row, int64_t column) const { return read(at, layout.type, place(row, column)); }
+    float get(int64_t row, int64_t column) const
+    {
+        return read(at, layout.type, place(row, column));
+    }
     void set(int64_t row, int64_t column, float value) const
     {
         write(at, layout.type, place(row, column), value);
@@ -108,8 +111,7 @@ float gelu_inner(float x) { return 0.79788456f * (x + 0.044715f * x * x * x); }
 float gelu_slope(float x)
 {
     float t = tanhf(gelu_inner(x));
-    return 0.5f * (1 + t) +
-           0.5f * x * (1 - t * t) * 0.79788456f * (1 + 3 * 0.044715f * x * x);
+    return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.79788456f * (1 + 3 * 0.044715f * x * x);
 }
 
 float apply_epilogue(const work &w, int64_t row, int64_t column, float value)
@@ -183,8 +185,8 @@ bool place(const void *address, const zr_blas_layout_data &layout, matrix &out)
 {
     const size_t elements = (layout.columns - 1) * layout.stride + layout.rows;
     out.layout = layout;
-    out.at = (char *)emulated::reach((zr_cuda_address)address, elements * width_of(layout.type),
-                                     false);
+    out.at =
+        (char *)emulated::reach((zr_cuda_address)address, elements * width_of(layout.type), false);
     return out.at && (uintptr_t)address % 16 == 0;
 }
 
@@ -269,9 +271,7 @@ zr_blas_status cublasLtMatmulDescSetAttribute(zr_blas_product of, unsigned attri
     case ZR_CUBLASLT_MATMUL_DESC_EPILOGUE: taken = take(of->epilogue, value, bytes); break;
     case ZR_CUBLASLT_MATMUL_DESC_BIAS_POINTER: taken = take(of->bias, value, bytes); break;
     case ZR_CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: taken = take(of->aux, value, bytes); break;
-    case ZR_CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
-        taken = take(of->aux_stride, value, bytes);
-        break;
+    case ZR_CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: taken = take(of->aux_stride, value, bytes); break;
     }
     return taken ? (zr_blas_status)ZR_CUBLAS_STATUS_SUCCESS : refused;
 }
@@ -314,9 +314,8 @@ zr_blas_status cublasLtMatmulPreferenceSetAttribute(zr_blas_wishes of, unsigned 
 }
 
 zr_blas_status cublasLtMatmulAlgoGetHeuristic(zr_blas_handle handle, zr_blas_product product,
-                                              zr_blas_layout a, zr_blas_layout b,
-                                              zr_blas_layout c, zr_blas_layout d,
-                                              zr_blas_wishes wishes, int asked,
+                                              zr_blas_layout a, zr_blas_layout b, zr_blas_layout c,
+                                              zr_blas_layout d, zr_blas_wishes wishes, int asked,
                                               zr_blas_choice choices[], int *found)
 {
     work w = {};
@@ -345,8 +344,7 @@ zr_blas_status cublasLtMatmul(zr_blas_handle handle, zr_blas_product product, co
     if (!handle || c != d || c_layout != d_layout || algorithm->data[0] - signature > 1 ||
         !fit(*product, a_layout, b_layout, d_layout, w) || !place(a, *a_layout, w.a) ||
         !place(b, *b_layout, w.b) || !place(d, *d_layout, w.d) || !place_epilogue(*product, w) ||
-        (workspace_bytes &&
-         !emulated::reach((zr_cuda_address)workspace, workspace_bytes, false)))
+        (workspace_bytes && !emulated::reach((zr_cuda_address)workspace, workspace_bytes, false)))
         return refused;
     w.alpha = *(const float *)alpha;
     w.beta = *(const float *)beta;

@@ -49,7 +49,10 @@ const error_text error_texts[] = {
     {ZR_CUDA_ERROR_UNKNOWN, "unknown error"},
 };
 
-bool is_device(zr_cuda_device device) { return device >= 0 && device < setting("EMULATED_DEVICES", 1); }
+bool is_device(zr_cuda_device device)
+{
+    return device >= 0 && device < setting("EMULATED_DEVICES", 1);
+}
 
 constexpr uint32_t fatbin_magic = 0xba55ed50, elf_magic = 0x464c457f;
 constexpr uint16_t cuda_machine = 190;
@@ -158,7 +161,8 @@ zr_cuda_result cuDevicePrimaryCtxRetain(zr_cuda_context *context, zr_cuda_device
 zr_cuda_result cuDevicePrimaryCtxRelease_v2(zr_cuda_device device)
 {
     zr_cuda_result before = begin("cuDevicePrimaryCtxRelease_v2", false);
-    zr_cuda_result r = is_device(device) ? ZR_CUDA_ERROR_INVALID_CONTEXT : ZR_CUDA_ERROR_INVALID_DEVICE;
+    zr_cuda_result r =
+        is_device(device) ? ZR_CUDA_ERROR_INVALID_CONTEXT : ZR_CUDA_ERROR_INVALID_DEVICE;
     for (emulated_handle *handle : handles())
         if (auto *context = dynamic_cast<CUctx_st *>(handle)) {
             destroy(context);

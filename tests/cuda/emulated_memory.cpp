@@ -100,8 +100,8 @@ bool open_window()
     memory &m = self();
     if (m.window)
         return true;
-    void *got = mmap(nullptr, window_bytes, PROT_NONE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *got =
+        mmap(nullptr, window_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (got == MAP_FAILED)
         return false;
     m.window = (char *)got;
@@ -220,8 +220,7 @@ zr_cuda_result cuMemHostAlloc(void **at, size_t bytes, unsigned flags)
 zr_cuda_result cuMemFreeHost(void *at)
 {
     zr_cuda_result before = begin("cuMemFreeHost");
-    zr_cuda_result r =
-        remove_range((zr_cuda_address)at, kind::pinned, ZR_CUDA_ERROR_INVALID_VALUE);
+    zr_cuda_result r = remove_range((zr_cuda_address)at, kind::pinned, ZR_CUDA_ERROR_INVALID_VALUE);
     return before ? before : r;
 }
 

@@ -189,9 +189,8 @@ zr_cuda_result cuStreamWaitValue64_v2(zr_cuda_stream stream, zr_cuda_address at,
     uint64_t *word = (uint64_t *)reach(at, sizeof *word, false);
     if (!word || at % sizeof *word || flags != ZR_CU_STREAM_WAIT_VALUE_GEQ)
         return ZR_CUDA_ERROR_INVALID_VALUE;
-    return submit(stream, [=] {
-        return (int64_t)(__atomic_load_n(word, __ATOMIC_ACQUIRE) - value) >= 0;
-    });
+    return submit(stream,
+                  [=] { return (int64_t)(__atomic_load_n(word, __ATOMIC_ACQUIRE) - value) >= 0; });
 }
 
 zr_cuda_result cuStreamWriteValue64_v2(zr_cuda_stream stream, zr_cuda_address at, uint64_t value,

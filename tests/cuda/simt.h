@@ -17,9 +17,7 @@
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
-struct __align__(16) uint4 {
-    unsigned x, y, z, w;
-};
+struct __align__(16) uint4 { unsigned x, y, z, w; };
 
 #define threadIdx (simt::running->self().index)
 #define blockIdx (simt::running->index)
@@ -33,8 +31,7 @@ struct __align__(16) uint4 {
     simt::shuffle(mask, value, simt::lane() ^ (with), SIMT_SITE("__shfl_xor_sync"))
 #define __shfl_down_sync(mask, value, by)                                                          \
     simt::shuffle(mask, value, simt::lane() + (by), SIMT_SITE("__shfl_down_sync"))
-#define __shfl_sync(mask, value, lane)                                                             \
-    simt::shuffle(mask, value, lane, SIMT_SITE("__shfl_sync"))
+#define __shfl_sync(mask, value, lane) simt::shuffle(mask, value, lane, SIMT_SITE("__shfl_sync"))
 #define mma_16816(d, a, b) simt::multiply_16816(d, a, b, SIMT_SITE("mma.sync"))
 
 namespace simt {

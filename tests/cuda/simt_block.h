@@ -33,7 +33,10 @@ constexpr unsigned warp_size = 32, most_words = 8;
 struct site { // a place of the text
     const char *what;
     int line;
-    bool operator==(const site &other) const { return line == other.line && !strcmp(what, other.what); }
+    bool operator==(const site &other) const
+    {
+        return line == other.line && !strcmp(what, other.what);
+    }
     std::string text() const { return std::string(what) + " of line " + std::to_string(line); }
 };
 
@@ -155,8 +158,8 @@ inline std::string describe_stuck(const block &b)
     std::map<std::string, unsigned> counts;
     for (const thread &t : b.threads)
         counts[t.now == state::ended ? "have ended" : "wait at " + t.waits.text()]++;
-    std::string text = "block (" + std::to_string(b.index.x) + "," + std::to_string(b.index.y) +
-                       ") cannot go on:";
+    std::string text =
+        "block (" + std::to_string(b.index.x) + "," + std::to_string(b.index.y) + ") cannot go on:";
     for (const auto &[what, count] : counts)
         text += " " + std::to_string(count) + " of its threads " + what + ";";
     text.back() = '.';

@@ -6,12 +6,12 @@
 
 #include "driver_api.h"
 
-typedef unsigned zr_blas_status;                    // 0: no error
-typedef struct cublasLtContext *zr_blas_handle;     // one on a device
-#ifndef ZR_BLAS_TYPES_ARE_GIVEN                      // by who compares with CUDA's headers
-typedef struct zr_blas_product_data *zr_blas_product;    // which product: transpositions, epilogue
-typedef struct zr_blas_layout_data *zr_blas_layout;      // of a matrix: type, rows, columns, stride
-typedef struct zr_blas_wishes_data *zr_blas_wishes;      // what an algorithm may use
+typedef unsigned zr_blas_status;                      // 0: no error
+typedef struct cublasLtContext *zr_blas_handle;       // one on a device
+#ifndef ZR_BLAS_TYPES_ARE_GIVEN                       // by who compares with CUDA's headers
+typedef struct zr_blas_product_data *zr_blas_product; // which product: transpositions, epilogue
+typedef struct zr_blas_layout_data *zr_blas_layout;   // of a matrix: type, rows, columns, stride
+typedef struct zr_blas_wishes_data *zr_blas_wishes;   // what an algorithm may use
 typedef struct zr_blas_algorithm {
     uint64_t data[8];
 } zr_blas_algorithm;

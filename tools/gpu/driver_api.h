@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef unsigned zr_cuda_result;           // 0: no error
-typedef int zr_cuda_device;                // its number
+typedef unsigned zr_cuda_result;            // 0: no error
+typedef int zr_cuda_device;                 // its number
 typedef unsigned long long zr_cuda_address; // in the memory of a device, or of the host once pinned
 typedef struct CUctx_st *zr_cuda_context;
 typedef struct CUstream_st *zr_cuda_stream;
@@ -78,7 +78,7 @@ enum { ZR_CUDA_CONSTANTS(ZR_CUDA_CONSTANT) };
     X(cuDevicePrimaryCtxRetain, NULL, (zr_cuda_context * context, zr_cuda_device device))          \
     X(cuDevicePrimaryCtxRelease_v2, NULL, (zr_cuda_device device))                                 \
     X(cuCtxSetCurrent, NULL, (zr_cuda_context context))                                            \
-    X(cuMemGetInfo_v2, NULL, (size_t *unused, size_t *all))                                        \
+    X(cuMemGetInfo_v2, NULL, (size_t * unused, size_t * all))                                      \
     X(cuMemAlloc_v2, NULL, (zr_cuda_address * at, size_t bytes))                                   \
     X(cuMemFree_v2, NULL, (zr_cuda_address at))                                                    \
     X(cuMemHostAlloc, NULL, (void **at, size_t bytes, unsigned flags))                             \

@@ -103,9 +103,9 @@ static __device__ __forceinline__ void load_queries(attention_state &state, cons
     PROBE_UNROLL
     for (int c = 0; c < WIDTH / 16; c++)
         PROBE_UNROLL
-        for (int i = 0; i < 4; i++)
-            state.queries[c][i] = load_pair(queries + (at.row + 8 * (i % 2)) * at.step + c * 16 +
-                                            8 * (i / 2) + 2 * at.pair);
+    for (int i = 0; i < 4; i++)
+        state.queries[c][i] = load_pair(queries + (at.row + 8 * (i % 2)) * at.step + c * 16 +
+                                        8 * (i / 2) + 2 * at.pair);
 }
 
 static __device__ __forceinline__ void load_tiles(attention_tiles &tiles, const bf16 *keys,
@@ -125,11 +125,11 @@ static __device__ __forceinline__ void multiply_keys(float scores[][4],
     PROBE_UNROLL
     for (int n = 0; n < ROWS / 8; n++)
         PROBE_UNROLL
-        for (int c = 0; c < WIDTH / 16; c++) {
-            const bf16 *key = &tiles.keys[n * 8 + at.group][c * 16 + 2 * at.pair];
-            const uint32_t pairs[2] = {load_pair(key), load_pair(key + 8)};
-            mma_16816(scores[n], state.queries[c], pairs);
-        }
+    for (int c = 0; c < WIDTH / 16; c++) {
+        const bf16 *key = &tiles.keys[n * 8 + at.group][c * 16 + 2 * at.pair];
+        const uint32_t pairs[2] = {load_pair(key), load_pair(key + 8)};
+        mma_16816(scores[n], state.queries[c], pairs);
+    }
 }
 
 // Scores of keys after a row count as nothing; the others are scaled.
@@ -139,10 +139,10 @@ static __device__ __forceinline__ void mask_scores(float scores[][4], int first_
     PROBE_UNROLL
     for (int n = 0; n < ROWS / 8; n++)
         PROBE_UNROLL
-        for (int i = 0; i < 4; i++) {
-            bool seen = first_key + n * 8 + 2 * at.pair + i % 2 <= at.row + 8 * (i / 2);
-            scores[n][i] = seen ? scores[n][i] * scale : -1e30f;
-        }
+    for (int i = 0; i < 4; i++) {
+        bool seen = first_key + n * 8 + 2 * at.pair + i % 2 <= at.row + 8 * (i / 2);
+        scores[n][i] = seen ? scores[n][i] * scale : -1e30f;
+    }
 }
 
 // Raises each row's largest score, and scales what the row has added up so far accordingly.
@@ -172,10 +172,10 @@ static __device__ __forceinline__ void exponentiate(attention_state &state, floa
     PROBE_UNROLL
     for (int n = 0; n < ROWS / 8; n++)
         PROBE_UNROLL
-        for (int i = 0; i < 4; i++) {
-            scores[n][i] = __expf(scores[n][i] - state.most[i / 2]);
-            state.sum[i / 2] += scores[n][i];
-        }
+    for (int i = 0; i < 4; i++) {
+        scores[n][i] = __expf(scores[n][i] - state.most[i / 2]);
+        state.sum[i / 2] += scores[n][i];
+    }
 }
 
 static __device__ __forceinline__ void multiply_values(attention_state &state, float scores[][4],
@@ -212,8 +212,7 @@ static __device__ __forceinline__ void store_rows(attention_state &state,
             *(uint32_t *)(out + n * 8 + 2 * at.pair) =
                 pack(state.out[n][2 * r] / sum, state.out[n][2 * r + 1] / sum);
         if (at.pair == 0)
-            a.log_sums[((int64_t)batch * a.heads + head) * a.seq + row] =
-                state.most[r] + logf(sum);
+            a.log_sums[((int64_t)batch * a.heads + head) * a.seq + row] = state.most[r] + logf(sum);
     }
 }
 

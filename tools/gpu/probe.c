@@ -83,7 +83,7 @@ static void judge(pid_t process, double seconds, probe_answer *answer)
         kill(process, SIGKILL);
         wait_for(process, 5, &status);
         answer->failed = false;
-        probe_answer_fail(answer, "it took longer than %.0f s", seconds);
+        probe_answer_fail(answer, "it took longer than %g s", seconds);
     } else if (WIFSIGNALED(status)) {
         answer->failed = false;
         probe_answer_fail(answer, "it died of signal %d (%s)", WTERMSIG(status),
@@ -99,8 +99,7 @@ static void run_apart(const probe_row *row, const probe_options *options, double
     const double began = probe_now(), seconds = PROBE_MIN(row->seconds, left);
     probe_answer_begin(answer, row->name);
     if (seconds <= 0) {
-        probe_answer_fail(answer, "left out: the limit of %.0f s for all is reached",
-                          options->limit);
+        probe_answer_fail(answer, "left out: the limit of %g s for all is reached", options->limit);
     } else {
         fflush(stdout);
         pid_t process = fork();
@@ -156,8 +155,8 @@ static bool read_limit(const char *text, probe_options *out)
 static bool read_options(int count, char **arguments, probe_options *out)
 {
     static const struct option known[] = {
-        {"small", no_argument, NULL, 's'},       {"limit", required_argument, NULL, 'l'},
-        {"image", required_argument, NULL, 'i'}, {"text", required_argument, NULL, 't'},
+        {"small", no_argument, NULL, 's'},           {"limit", required_argument, NULL, 'l'},
+        {"image", required_argument, NULL, 'i'},     {"text", required_argument, NULL, 't'},
         {"libraries", required_argument, NULL, 'd'}, {NULL, 0, NULL, 0},
     };
     for (int which; (which = getopt_long(count, arguments, "", known, NULL)) != -1;) {
@@ -182,8 +181,8 @@ int main(int count, char **arguments)
     probe_options options = {.limit = 120, .text = "."};
     if (!read_options(count, arguments, &options))
         return 64;
-    probe_answer *answer = mmap(NULL, sizeof *answer, PROT_READ | PROT_WRITE,
-                                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    probe_answer *answer =
+        mmap(NULL, sizeof *answer, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (answer == MAP_FAILED) {
         fprintf(stderr, "probe: the host has no %zu bytes\n", sizeof *answer);
         return 1;

@@ -61,15 +61,15 @@ struct probe_session {
     zr_blas blas;
     zr_nvrtc nvrtc;
     zr_cuda_device device;
-    zr_cuda_module module;             // the kernels, once loaded
+    zr_cuda_module module; // the kernels, once loaded
     zr_cuda_stream stream, other, third;
-    zr_cuda_event begin, end;          // with times
-    zr_cuda_event mark;                // without
-    int driver_version;                // 12040: 12.4
-    int processors;                    // of the device
-    int capability;                    // 90: 9.0
-    uint16_t *pattern;                 // what probe_fill writes, again and again: bf16 below 1/4
-    size_t pattern_count;              // elements
+    zr_cuda_event begin, end; // with times
+    zr_cuda_event mark;       // without
+    int driver_version;       // 12040: 12.4
+    int processors;           // of the device
+    int capability;           // 90: 9.0
+    uint16_t *pattern;        // what probe_fill writes, again and again: bf16 below 1/4
+    size_t pattern_count;     // elements
     probe_held held[64];
     int held_count;
 };

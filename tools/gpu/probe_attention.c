@@ -95,9 +95,8 @@ static void compare_row(const probe_session *session, int head, int row, const u
 
 static bool read_result(probe_session *session, const attention_setup *setup, uint16_t *out)
 {
-    PROBE_TRY(session, cuMemcpyAsync, (zr_cuda_address)out,
-              (zr_cuda_address)setup->arguments.out, elements(setup) * sizeof *out,
-              session->stream);
+    PROBE_TRY(session, cuMemcpyAsync, (zr_cuda_address)out, (zr_cuda_address)setup->arguments.out,
+              elements(setup) * sizeof *out, session->stream);
     PROBE_TRY(session, cuStreamSynchronize, session->stream);
     return true;
 }

@@ -75,8 +75,8 @@ static bool make_image(probe_session *session, zr_nvrtc_program program, char **
 }
 
 // Compiles the text for the session's device; the caller frees *image, also after a failure.
-static bool compile_text(probe_session *session, const char *text, const char *header,
-                         char **image, size_t *bytes)
+static bool compile_text(probe_session *session, const char *text, const char *header, char **image,
+                         size_t *bytes)
 {
     zr_nvrtc_program program;
     const char *const names[] = {"kernels.h"};

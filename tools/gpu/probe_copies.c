@@ -74,8 +74,7 @@ bool probe_copies(probe_session *session)
             best_blocks = blocks;
         }
     }
-    if (!check_copied(session, &setup) ||
-        !probe_time(session, 5, copy_by_engine, &setup, &engine))
+    if (!check_copied(session, &setup) || !probe_time(session, 5, copy_by_engine, &setup, &engine))
         return false;
     probe_answer_integer(session->answer, "copied_bytes", (long long)setup.bytes);
     probe_answer_number(session->answer, "kernel_TBs", 2e-12 * (double)setup.bytes / best);

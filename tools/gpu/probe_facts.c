@@ -34,8 +34,7 @@ static bool describe_device(probe_session *session)
     probe_answer_integer(session->answer, "capability", session->capability);
     for (size_t i = 0; i < PROBE_LENGTH(attributes); i++) {
         int value = 0;
-        PROBE_TRY(session, cuDeviceGetAttribute, &value, attributes[i].attribute,
-                  session->device);
+        PROBE_TRY(session, cuDeviceGetAttribute, &value, attributes[i].attribute, session->device);
         probe_answer_integer(session->answer, attributes[i].key, value);
     }
     PROBE_TRY(session, cuMemGetInfo_v2, &unused, &all);

@@ -15,9 +15,9 @@
 static const double GiB = 1024.0 * 1024 * 1024;
 
 typedef struct host_setup {
-    size_t bytes;           // of each of the following
+    size_t bytes;             // of each of the following
     zr_cuda_address up, down; // on the device
-    void *first, *second;   // pinned
+    void *first, *second;     // pinned
 } host_setup;
 
 // Allocates, and says what pinning costs.
@@ -56,8 +56,7 @@ static bool time_copies(probe_session *session, zr_cuda_address to, zr_cuda_addr
         began = probe_now();
     }
     PROBE_TRY(session, cuStreamSynchronize, session->stream);
-    probe_answer_number(session->answer, key,
-                        times * (double)bytes / (probe_now() - began) / 1e9);
+    probe_answer_number(session->answer, key, times * (double)bytes / (probe_now() - began) / 1e9);
     return true;
 }
 
@@ -68,8 +67,8 @@ static bool time_both_ways(probe_session *session, const host_setup *setup)
     for (int i = 0; i < times; i++) {
         PROBE_TRY(session, cuMemcpyAsync, setup->up, (zr_cuda_address)setup->first, setup->bytes,
                   session->other);
-        PROBE_TRY(session, cuMemcpyAsync, (zr_cuda_address)setup->second, setup->down,
-                  setup->bytes, session->third);
+        PROBE_TRY(session, cuMemcpyAsync, (zr_cuda_address)setup->second, setup->down, setup->bytes,
+                  session->third);
     }
     PROBE_TRY(session, cuStreamSynchronize, session->other);
     PROBE_TRY(session, cuStreamSynchronize, session->third);
@@ -114,8 +113,8 @@ static void check_second(probe_session *session, const host_setup *setup)
     const unsigned char *bytes = setup->second;
     for (size_t i = 0; i < setup->bytes; i += 1021)
         if (bytes[i] != 2) {
-            probe_answer_fail(session->answer, "byte %zu that came from the device is %d, not 2",
-                              i, bytes[i]);
+            probe_answer_fail(session->answer, "byte %zu that came from the device is %d, not 2", i,
+                              bytes[i]);
             return;
         }
 }
@@ -220,8 +219,8 @@ static bool register_kind(probe_session *session, memory_kind kind, size_t bytes
                           kind_names[kind]);
         return false;
     }
-    if (!probe_hold(session, (probe_held){
-                                 .release = release_mapping, .pointer = memory, .bytes = bytes}))
+    if (!probe_hold(session,
+                    (probe_held){.release = release_mapping, .pointer = memory, .bytes = bytes}))
         return false;
     double began = probe_now();
     for (size_t i = 0; i < bytes; i += 4096)
@@ -238,8 +237,8 @@ static bool register_kind(probe_session *session, memory_kind kind, size_t bytes
     snprintf(key, sizeof key, "%s_same_pointer", kind_names[kind]);
     probe_answer_integer(session->answer, key, address == (zr_cuda_address)memory);
     snprintf(key, sizeof key, "%s_up_GBs", kind_names[kind]);
-    return time_copies(session, setup->up, (zr_cuda_address)memory,
-                       PROBE_MIN(bytes, setup->bytes), key);
+    return time_copies(session, setup->up, (zr_cuda_address)memory, PROBE_MIN(bytes, setup->bytes),
+                       key);
 }
 
 // Each kind, also where another could not be registered.
@@ -260,8 +259,7 @@ bool probe_host_memory(probe_session *session)
     host_setup setup = {0};
     if (!open_setup(session, &setup) ||
         !time_copies(session, setup.up, (zr_cuda_address)setup.first, setup.bytes, "up_GBs") ||
-        !time_copies(session, (zr_cuda_address)setup.second, setup.down, setup.bytes,
-                     "down_GBs") ||
+        !time_copies(session, (zr_cuda_address)setup.second, setup.down, setup.bytes, "down_GBs") ||
         !time_both_ways(session, &setup) || !time_kernel(session, &setup) ||
         !time_plain(session, &setup))
         return false;

@@ -65,8 +65,8 @@ static int64_t add_pattern(const probe_session *session, int64_t count)
 static bool read_sum(probe_session *session, const limb_setup *setup, int64_t *out)
 {
     *out = -1;
-    PROBE_TRY(session, cuMemcpyAsync, (zr_cuda_address)out,
-              (zr_cuda_address)setup->arguments.sum, sizeof *out, session->stream);
+    PROBE_TRY(session, cuMemcpyAsync, (zr_cuda_address)out, (zr_cuda_address)setup->arguments.sum,
+              sizeof *out, session->stream);
     PROBE_TRY(session, cuStreamSynchronize, session->stream);
     return true;
 }

@@ -6,9 +6,10 @@
 
 enum { SAMPLES = 64, SUM_SAMPLES = 4 };
 
+// The pattern's length is a power of two.
 static double element(const probe_session *session, int64_t at)
 {
-    return probe_widen(session->pattern[(size_t)at % session->pattern_count]);
+    return probe_widen(session->pattern[(size_t)at & (session->pattern_count - 1)]);
 }
 
 static double element_of_a(const probe_session *session, const probe_shape *s, int64_t row,
@@ -28,7 +29,8 @@ static double bias_of(const probe_session *session, const probe_shape *s, int64_
     float value;
     if (!s->fp32)
         return element(session, column);
-    memcpy(&value, session->pattern + (size_t)column * 2 % session->pattern_count, sizeof value);
+    memcpy(&value, session->pattern + ((size_t)column * 2 & (session->pattern_count - 1)),
+           sizeof value);
     return value;
 }
 
@@ -129,8 +131,7 @@ static bool check_sums(probe_session *session, const probe_shape *s, zr_cuda_add
     return true;
 }
 
-bool probe_check_product(probe_session *session, const probe_shape *shape,
-                         const probe_matrices *at)
+bool probe_check_product(probe_session *session, const probe_shape *shape, const probe_matrices *at)
 {
     return check_elements(session, shape, at->d) &&
            (shape->epilogue < PROBE_DGELU_BGRAD || check_sums(session, shape, at->sums));

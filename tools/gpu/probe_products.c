@@ -13,17 +13,14 @@ static const probe_shape shapes[] = {
     {"124m fc gelu", 65536, 3072, 768, .epilogue = PROBE_GELU_AUX_BIAS},
     {"124m fc", 65536, 3072, 768, .epilogue = PROBE_BIAS},
     {"124m out", 65536, 768, 3072, .epilogue = PROBE_BIAS},
-    {"124m out fp32 bias add", 65536, 768, 3072, .fp32 = true, .add = true,
-     .epilogue = PROBE_BIAS},
+    {"124m out fp32 bias add", 65536, 768, 3072, .fp32 = true, .add = true, .epilogue = PROBE_BIAS},
     {"124m out fp32 add", 65536, 768, 3072, .fp32 = true, .add = true},
     {"124m d fc dgelu", 65536, 3072, 768, .turn_b = true, .epilogue = PROBE_DGELU},
     {"124m d fc dgelu bgrad", 65536, 3072, 768, .turn_b = true, .epilogue = PROBE_DGELU_BGRAD},
     {"124m dW fc", 768, 3072, 65536, .turn_a = true, .fp32 = true},
     {"124m dW fc add", 768, 3072, 65536, .turn_a = true, .fp32 = true, .add = true},
-    {"124m dW fc bgradb", 768, 3072, 65536, .turn_a = true, .fp32 = true,
-     .epilogue = PROBE_BGRADB},
-    {"124m dW fc bgrada", 768, 3072, 65536, .turn_a = true, .fp32 = true,
-     .epilogue = PROBE_BGRADA},
+    {"124m dW fc bgradb", 768, 3072, 65536, .turn_a = true, .fp32 = true, .epilogue = PROBE_BGRADB},
+    {"124m dW fc bgrada", 768, 3072, 65536, .turn_a = true, .fp32 = true, .epilogue = PROBE_BGRADA},
     {"124m dW proj", 768, 768, 65536, .turn_a = true, .fp32 = true},
     {"124m logits", 8192, 50304, 768, .turn_b = true},
     {"124m dW wte", 50304, 768, 8192, .turn_a = true, .fp32 = true, .add = true},
@@ -144,9 +141,9 @@ static zr_blas_status multiply(probe_session *session, const product *p)
     const float one = 1, beta = p->shape->add;
     const probe_matrices *at = p->at;
     return session->blas.cublasLtMatmul(p->handle, p->description, &one, (const void *)at->b, p->a,
-                                        (const void *)at->a, p->b, &beta, (const void *)at->d,
-                                        p->d, (void *)at->d, p->d, p->algorithm,
-                                        (void *)at->work, at->work_bytes, session->stream);
+                                        (const void *)at->a, p->b, &beta, (const void *)at->d, p->d,
+                                        (void *)at->d, p->d, p->algorithm, (void *)at->work,
+                                        at->work_bytes, session->stream);
 }
 
 static bool multiply_once(probe_session *session, void *of)
@@ -321,8 +318,7 @@ bool probe_products(probe_session *session)
     if (!probe_load_blas(session, path, sizeof path))
         return false;
     probe_answer_text(session->answer, "library", path);
-    probe_answer_integer(session->answer, "version",
-                         (long long)session->blas.cublasLtGetVersion());
+    probe_answer_integer(session->answer, "version", (long long)session->blas.cublasLtGetVersion());
     TRY_BLAS(session, cublasLtCreate, &handle);
     return probe_hold(session, (probe_held){.release = release_handle, .pointer = handle}) &&
            try_shapes(session, handle);
