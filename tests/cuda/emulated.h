@@ -1,13 +1,14 @@
-// A driver without a GPU: a libcuda.so.1 whose device is memory of this machine that the host cannot
-// reach, and whose kernels are compiled for the CPU (simt.h). The program that runs over it is the
-// one that runs on a GPU. It refuses what the real one refuses: unknown handles, copies that leave
-// their memory, grids and blocks of impossible sizes, other programs' images. One thread calls it.
+// A driver without a GPU: a libcuda.so.1 whose device is memory of this machine that the host
+// cannot reach, and whose kernels are compiled for the CPU (simt.h). The program that runs over it
+// is the one that runs on a GPU. It refuses what the real one refuses: unknown handles, copies that
+// leave their memory, grids and blocks of impossible sizes, other programs' images. One thread
+// calls it.
 //
 // Work is done when it is submitted, but for what stands after a wait in its stream, which is done
 // when the wait has ended. The environment chooses, read at cuInit:
 //   EMULATED_FAIL=NAME:N    the Nth call of NAME fails with 999; * counts the calls of all functions.
 //                           A call that gives something back has still done so.
-//   EMULATED_LEAKS=1        at exit lists what was not given back, or given back twice; status 86
+//   EMULATED_LEAKS=1        at exit lists what was not given back, or twice; status 86
 //   EMULATED_COUNT=FILE     at exit writes the number of calls there
 //   EMULATED_MEMORY=BYTES   of the device; 1 GiB without it
 //   EMULATED_DEVICES=N      0 or 1
@@ -17,7 +18,7 @@
 #define ZR_EMULATED_H
 
 #include "../../tools/gpu/driver_api.h"
-#include "simt_block.h"
+#include "simt_launch.h"
 
 #include <chrono>
 #include <deque>

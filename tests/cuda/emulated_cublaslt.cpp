@@ -5,7 +5,9 @@
 #include "../../tools/gpu/cublaslt_api.h"
 #include "emulated.h"
 
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 struct zr_blas_product_data {
     unsigned turn_a = ZR_CUBLAS_OP_N, turn_b = ZR_CUBLAS_OP_N;
@@ -161,24 +163,34 @@ bool is_layout(const zr_blas_layout_data *layout)
            layout->stride * width_of(layout->type) % 16 == 0;
 }
 
-// That types and sizes fit together; fills the sizes.
-bool fit(const zr_blas_product_data &of, const zr_blas_layout_data *a, const zr_blas_layout_data *b,
-         const zr_blas_layout_data *d, work &out)
+bool is_operand(const zr_blas_layout_data *layout)
 {
-    if (!is_layout(a) || !is_layout(b) || !is_layout(d) || a->type != ZR_CUDA_R_16BF ||
-        b->type != ZR_CUDA_R_16BF)
+    return is_layout(layout) && layout->type == ZR_CUDA_R_16BF;
+}
+
+// That the epilogue has what it reads or writes.
+bool is_complete(const zr_blas_product_data &of, int64_t rows)
+{
+    const bool has_vector = reads_bias(of.epilogue) || writes_sums(of.epilogue);
+    if (has_vector && !of.bias)
         return false;
-    const bool turn_a = of.turn_a == ZR_CUBLAS_OP_T, turn_b = of.turn_b == ZR_CUBLAS_OP_T;
-    out.a.turned = turn_a;
-    out.b.turned = turn_b;
-    out.d.turned = false;
-    out.m = turn_a ? a->columns : a->rows;
-    out.k = turn_a ? a->rows : a->columns;
-    out.n = turn_b ? b->rows : b->columns;
+    return !has_aux(of.epilogue) || (of.aux_stride >= rows && of.aux_stride % 8 == 0);
+}
+
+// That types and sizes fit together; fills the sizes.
+bool fit(const zr_blas_product_data &of, const zr_blas_layout_data *a,
+         const zr_blas_layout_data *b, const zr_blas_layout_data *d, work &out)
+{
+    if (!is_operand(a) || !is_operand(b) || !is_layout(d))
+        return false;
+    out.a.turned = of.turn_a == ZR_CUBLAS_OP_T;
+    out.b.turned = of.turn_b == ZR_CUBLAS_OP_T;
+    out.m = out.a.turned ? a->columns : a->rows;
+    out.k = out.a.turned ? a->rows : a->columns;
+    out.n = out.b.turned ? b->rows : b->columns;
     out.epilogue = of.epilogue;
-    return out.k == (turn_b ? b->columns : b->rows) && d->rows == out.m && d->columns == out.n &&
-           (!has_aux(of.epilogue) || (of.aux_stride >= out.m && of.aux_stride % 8 == 0)) &&
-           (!(reads_bias(of.epilogue) || writes_sums(of.epilogue)) || of.bias);
+    return out.k == (out.b.turned ? b->columns : b->rows) && d->rows == out.m &&
+           d->columns == out.n && is_complete(of, out.m);
 }
 
 bool place(const void *address, const zr_blas_layout_data &layout, matrix &out)

@@ -1,7 +1,7 @@
 // Memory of the emulated driver. An address of the device lies in a large range that nobody may
-// touch, and is never given twice; the bytes lie elsewhere, up against a page that nobody may touch,
-// where kernels and copies reach them. So a program that reads device memory by itself, and a kernel
-// that leaves an allocation, end with a message. Fresh memory is full of NaN.
+// touch, and is never given twice; the bytes lie elsewhere, up against a page that nobody may
+// touch, where kernels and copies reach them. So a program that reads device memory by itself, and
+// a kernel that leaves an allocation, end with a message. Fresh memory is full of NaN.
 #include "emulated.h"
 
 #include <csignal>

@@ -5,7 +5,7 @@
 #ifndef ZR_SIMT_H
 #define ZR_SIMT_H
 
-#include "simt_block.h"
+#include "simt_launch.h"
 
 #include <cmath>
 
@@ -66,9 +66,10 @@ inline float half_of(uint32_t word, unsigned which)
     return value;
 }
 
-// mma.sync.m16n8k16 of bf16 with sums in fp32. By the PTX manual, lane 4 group + pair has: of a the
-// words (row group, group + 8) x (columns 2 pair, 2 pair + 8), of b (16 x 8) its column group at the
-// rows 2 pair and 2 pair + 8, of d the columns 2 pair, 2 pair + 1 of the rows group and group + 8.
+// mma.sync.m16n8k16 of bf16 with sums in fp32. By the PTX manual, lane 4 group + pair has:
+//   a   the words of rows group and group + 8, columns 2 pair and 2 pair + 8
+//   b   those of its column group, rows 2 pair and 2 pair + 8
+//   d   rows group and group + 8, columns 2 pair and 2 pair + 1
 inline void multiply_16816(float *d, const uint32_t *a, const uint32_t *b, site where)
 {
     const uint32_t mine[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};

@@ -1,6 +1,6 @@
-// Kernels of the probe: a copy, an exact sum by integer atomics, attention by mma.sync.
-// nvcc and NVRTC compile them for a GPU (sm_80 and newer); g++ compiles the same text where a header
-// before it gives it CUDA's words (__shared__, threadIdx, mma_16816, ...) on a CPU.
+// Kernels of the probe: a copy, an exact sum by integer atomics, attention by mma.sync. nvcc and
+// NVRTC compile them for a GPU (sm_80 and newer); g++ compiles the same text where a header before
+// it gives it CUDA's words (__shared__, threadIdx, mma_16816, ...) on a CPU.
 #include "kernels.h"
 
 #ifdef __CUDACC__
@@ -83,8 +83,8 @@ struct attention_tiles {
     bf16 values[WIDTH][ROWS + PAD]; // transposed
 };
 
-// A warp has 16 rows; a thread has of each fragment the rows `group` and `group` + 8 and the columns
-// 2 `pair` and 2 `pair` + 1.
+// A warp has 16 rows; a thread has of each fragment the rows `group` and `group` + 8 and the
+// columns 2 `pair` and 2 `pair` + 1.
 struct attention_place {
     int group, pair;
     int row;      // of the sequence, the first of the thread's two

@@ -1,5 +1,5 @@
-// What the files of the probe have in common: the answer, a line of JSON; the session, a device with
-// what was taken of it; and the probes themselves.
+// What the files of the probe have in common: the answer, a line of JSON; the session, a device
+// with what was taken of it; and the probes themselves.
 #ifndef ZR_GPU_PROBE_H
 #define ZR_GPU_PROBE_H
 
@@ -13,8 +13,8 @@
 #define PROBE_LENGTH(array) (sizeof(array) / sizeof *(array))
 #define PROBE_MIN(a, b) ((a) < (b) ? (a) : (b))
 
-// probe_answer.c: an answer gathers its members, and keeps what it has if the probe fails. It lies in
-// memory that the probe's process shares with the one that waits for it.
+// probe_answer.c: an answer gathers its members, and keeps what it has if the probe fails. It lies
+// in memory that the probe's process shares with the one that waits for it.
 typedef struct probe_answer {
     char name[32];
     char members[8192]; // of the JSON object, each with a comma before it

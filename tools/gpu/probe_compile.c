@@ -1,5 +1,5 @@
-// The kernels: from an image that was compiled before, or from kernels.cu by NVRTC. The probe of that
-// name says which NVRTC it is, how long it takes, and whether the device takes what it made.
+// The kernels: from an image that was compiled before, or from kernels.cu by NVRTC. The probe of
+// that name says which NVRTC it is, how long it takes, and whether the device takes what it made.
 #include "probe.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// How fast memory of the device is copied: by the copy engine, and by a kernel with grids of several
-// sizes. Bytes read and written both count.
+// How fast memory of the device is copied: by the copy engine, and by a kernel with grids of
+// several sizes. Bytes read and written both count.
 #include "probe.h"
 
 #include "kernels.h"

@@ -1,6 +1,7 @@
-// Copies between host and device: from pinned memory, from memory that was registered (plain, of huge
-// pages, of a file in memory) and from neither; both ways at once; and by a kernel that writes into
-// the host's memory. What it costs to pin and to register. How fast the host copies its own memory.
+// Copies between host and device: from pinned memory, from memory that was registered (plain, of
+// huge pages, of a file in memory) and from neither; both ways at once; and by a kernel that writes
+// into the host's memory. What it costs to pin and to register. How fast the host copies its own
+// memory.
 #define _GNU_SOURCE
 #include "probe.h"
 

@@ -1,5 +1,5 @@
-// What the host pays for a launch, for a wait, for two hops between streams, and what a launch costs
-// inside of a graph; and whether a stream waits for a word that the host writes.
+// What the host pays for a launch, for a wait, for two hops between streams, and what a launch
+// costs inside of a graph; and whether a stream waits for a word that the host writes.
 #include "probe.h"
 
 #include "kernels.h"
@@ -31,7 +31,8 @@ static bool launch(probe_session *session, launch_setup *setup, zr_cuda_stream s
     return probe_launch(session, setup->function, 4, 1, 256, stream, &setup->arguments);
 }
 
-// Microseconds a launch that the host is busy for, and a launch from the first to the end of the last.
+// Microseconds a launch that the host is busy for, and a launch from the first to the end of the
+// last.
 static bool time_launches(probe_session *session, launch_setup *setup, int many)
 {
     for (int i = 0; i < PROBE_MIN(many, 100); i++)

@@ -1,5 +1,5 @@
-// Whether a sum by integer atomics has the same bits on two grids, and those that the host gets; and
-// how fast it is.
+// Whether a sum by integer atomics has the same bits on two grids, and those that the host gets;
+// and how fast it is.
 #include "probe.h"
 
 #include "kernels.h"

@@ -1,5 +1,5 @@
-// A product of row-major matrices, D = epilogue(op(A) op(B)), as the probe asks cuBLASLt for it. That
-// library stores by columns, so it is asked for D^T = op(B)^T op(A)^T: its A is our B.
+// A product of row-major matrices, D = epilogue(op(A) op(B)), as the probe asks cuBLASLt for it.
+// That library stores by columns, so it is asked for D^T = op(B)^T op(A)^T: its A is our B.
 #ifndef ZR_GPU_PROBE_PRODUCT_H
 #define ZR_GPU_PROBE_PRODUCT_H
 
@@ -36,8 +36,8 @@ typedef struct probe_matrices {
     size_t d_bytes, work_bytes;
 } probe_matrices;
 
-// Compares some elements of D, and of the sums, with the host's in double, and says how far they are
-// apart; the answer fails where that is more than rounding.
+// Compares some elements of D, and of the sums, with the host's in double, and says how far they
+// are apart; the answer fails where that is more than rounding.
 bool probe_check_product(probe_session *session, const probe_shape *shape,
                          const probe_matrices *at);
 

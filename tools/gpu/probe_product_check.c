@@ -1,4 +1,5 @@
-// Some elements of a product, computed on the host in double from the pattern that its operands are.
+// Some elements of a product, computed on the host in double from the pattern that its operands
+// are.
 #include "probe_product.h"
 
 #include <math.h>
