@@ -178,8 +178,8 @@ bool is_complete(const zr_blas_product_data &of, int64_t rows)
 }
 
 // That types and sizes fit together; fills the sizes.
-bool fit(const zr_blas_product_data &of, const zr_blas_layout_data *a,
-         const zr_blas_layout_data *b, const zr_blas_layout_data *d, work &out)
+bool fit(const zr_blas_product_data &of, const zr_blas_layout_data *a, const zr_blas_layout_data *b,
+         const zr_blas_layout_data *d, work &out)
 {
     if (!is_operand(a) || !is_operand(b) || !is_layout(d))
         return false;

@@ -35,7 +35,7 @@ changed()
     compiles "$work/gpu" && fail "nobody sees $2 in $1"
 }
 changed driver_api.h 's/CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 13/CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 14/'
-changed driver_api.h 's/(cuMemsetD8Async, NULL, *\\/(cuMemsetD8Async_other, NULL, \\/; s/size_t \*unused, size_t \*all/int *unused, size_t *all/'
+changed driver_api.h 's/size_t \* *unused/int *unused/'
 changed cublaslt_api.h 's/CUBLASLT_EPILOGUE_BGRADA, 256/CUBLASLT_EPILOGUE_BGRADA, 257/'
 changed cublaslt_api.h 's/uint64_t rows, uint64_t columns/uint64_t rows, int columns/'
 changed cublaslt_api.h 's/uint64_t data\[8\]/uint64_t data[9]/'

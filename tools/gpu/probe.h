@@ -21,7 +21,7 @@ typedef struct probe_answer {
     size_t used;        // bytes of members
     bool failed;
     char call[64]; // the function that failed, if it was a call
-    int error;     // its number
+    int status;    // its number
     char why[512];
 } probe_answer;
 
@@ -32,7 +32,7 @@ void probe_answer_text(probe_answer *answer, const char *key, const char *value)
 // These keep the first failure. The call's message is "NAME: NUMBER TEXT".
 __attribute__((format(printf, 2, 3))) void probe_answer_fail(probe_answer *answer,
                                                              const char *format, ...);
-void probe_answer_fail_call(probe_answer *answer, const char *call, int error, const char *text);
+void probe_answer_fail_call(probe_answer *answer, const char *call, int status, const char *text);
 void probe_answer_print(const probe_answer *answer); // one line on stdout, flushed
 
 typedef struct probe_options {

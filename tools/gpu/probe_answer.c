@@ -69,12 +69,12 @@ void probe_answer_fail(probe_answer *answer, const char *format, ...)
     va_end(arguments);
 }
 
-void probe_answer_fail_call(probe_answer *answer, const char *call, int error, const char *text)
+void probe_answer_fail_call(probe_answer *answer, const char *call, int status, const char *text)
 {
     if (answer->failed)
         return;
-    probe_answer_fail(answer, "%s: %d %s", call, error, text ? text : "");
-    answer->error = error;
+    probe_answer_fail(answer, "%s: %d %s", call, status, text ? text : "");
+    answer->status = status;
     snprintf(answer->call, sizeof answer->call, "%s", call);
 }
 
@@ -83,7 +83,7 @@ void probe_answer_print(const probe_answer *answer)
     char why[1100];
     printf("{\"probe\":\"%s\",\"ok\":%s", answer->name, answer->failed ? "false" : "true");
     if (answer->call[0])
-        printf(",\"call\":\"%s\",\"error\":%d", answer->call, answer->error);
+        printf(",\"call\":\"%s\",\"status\":%d", answer->call, answer->status);
     quote(answer->why, why, sizeof why);
     if (answer->failed)
         printf(",\"why\":%s", why);

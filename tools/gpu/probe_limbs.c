@@ -14,7 +14,7 @@ static bool open_setup(probe_session *session, limb_setup *out)
 {
     size_t bytes;
     zr_cuda_address x, sum;
-    size_t most = probe_size(session, (size_t)1 << 30, (size_t)256 << 10);
+    size_t most = probe_size(session, (size_t)1 << 30, (size_t)64 << 10);
     if (!probe_function(session, "probe_limbs", &out->function) ||
         !probe_device_share(session, most, 4, &bytes) || !probe_hold_device(session, bytes, &x) ||
         !probe_hold_device(session, sizeof(int64_t), &sum) || !probe_fill(session, x, bytes))
