@@ -8,6 +8,7 @@
 // when the wait has ended. The environment chooses, read at cuInit:
 //   EMULATED_FAIL=NAME:N    the Nth call of NAME fails with 999; * counts the calls of all functions.
 //                           A call that gives something back has still done so.
+//   EMULATED_FAIL=NAME:N:HOW  instead it never returns (hang) or ends the program (abort)
 //   EMULATED_LEAKS=1        at exit lists what was not given back, or twice; status 86
 //   EMULATED_COUNT=FILE     at exit writes the number of calls there
 //   EMULATED_MEMORY=BYTES   of the device; 1 GiB without it

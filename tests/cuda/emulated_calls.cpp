@@ -16,7 +16,7 @@ struct driver {
     const char *last = "none";
     long calls = 0;
     std::map<std::string, long> calls_of;
-    std::string fail_name;
+    std::string fail_name, fail_how;
     long fail_number = 0;
     std::vector<emulated_handle *> handles;
     std::vector<std::string> misuses;
@@ -36,18 +36,26 @@ bool is_to_fail(const char *name)
     driver &d = self();
     long number = ++d.calls_of[name];
     d.calls++;
-    if (d.fail_name == "*")
-        return d.calls == d.fail_number;
-    return d.fail_name == name && number == d.fail_number;
+    if (d.fail_name == "*" ? d.calls != d.fail_number
+                           : d.fail_name != name || number != d.fail_number)
+        return false;
+    if (d.fail_how == "abort")
+        abort();
+    while (d.fail_how == "hang")
+        pause();
+    return true;
 }
 
+// NAME:NUMBER or NAME:NUMBER:HOW
 void read_failure()
 {
-    const char *text = getenv("EMULATED_FAIL"), *colon = text ? strrchr(text, ':') : nullptr;
+    const char *text = getenv("EMULATED_FAIL"), *colon = text ? strchr(text, ':') : nullptr;
     if (!colon)
         return;
+    char *end;
     self().fail_name = std::string(text, colon);
-    self().fail_number = atol(colon + 1);
+    self().fail_number = strtol(colon + 1, &end, 10);
+    self().fail_how = *end == ':' ? end + 1 : "";
 }
 
 void write_count()

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Common to the tests of the probe: the current directory is empty and goes away; $GPU is tools/gpu.
 # $PROBE is the probe that was built with the tests, $EMULATED the folder of the emulated driver.
 set -u

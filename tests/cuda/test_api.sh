@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 
 headers() # the first folder that has all three
 {
-    local folder package
+    local folder
     for folder in "${CUDA_HOME:-/nowhere}/include" /usr/local/cuda*/include /usr/include; do
         if [ -e "$folder/cuda.h" ] && [ -e "$folder/cublasLt.h" ] && [ -e "$folder/nvrtc.h" ]; then echo "$folder"; return; fi
     done

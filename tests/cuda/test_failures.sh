@@ -22,6 +22,12 @@ EMULATED_FAIL=cublasLtMatmulAlgoGetHeuristic:5 ask products
 answers "[p['ok'] for p in lines['product']] == [True] * 4 + [False] + [True] * 22"
 answers "one('products')['ok'] and one('products')['computed'] == 26"
 
+# A call that never returns, and one that ends the process: the probe's time is over, and the next begins.
+EMULATED_FAIL=cuMemHostAlloc:2:hang ask --limit 5 facts host_memory
+answers "one('facts')['ok'] and 'took longer than' in one('host_memory')['why'] and 'pin_s_per_GiB' in one('host_memory')"
+EMULATED_FAIL=cuMemHostAlloc:2:abort ask host_memory words
+answers "'died of signal 6' in one('host_memory')['why'] and 'pin_s_per_GiB' in one('host_memory') and one('words')['ok']"
+
 # Every call of every probe, or every so many where it makes more than that.
 if [ "${ZERO_TEST_SAMPLE:-no}" = yes ]; then most=6; else most=25; fi
 printf '\120\355\125\272\1\0\20\0\0\0\0\0\0\0\0\0' >image

@@ -1,5 +1,6 @@
-// The emulator of kernels: what barriers, shuffles, atomics and mma.sync compute, in three orders of
-// threads; that a missing barrier and a wrong fragment are seen; that waits which never end are told.
+// The emulator of kernels: what barriers, shuffles, atomics and mma.sync compute, in three orders
+// of threads; that a missing barrier and a wrong fragment are seen; that waits which never end are
+// told.
 #include "simt.h"
 
 #include "../../tools/gpu/kernels.cu"
@@ -141,8 +142,8 @@ matrices draw_matrices()
     return m;
 }
 
-// The largest difference of mma.sync from the product. Fragments are taken element by element as the
-// PTX manual has them: a_i is row g + 8 (i / 2 % 2), column 2 t + i % 2 + 8 (i / 4); b_i is row
+// The largest difference of mma.sync from the product. Fragments are taken element by element as
+// the PTX manual has them: a_i is row g + 8 (i / 2 % 2), column 2 t + i % 2 + 8 (i / 4); b_i is row
 // 2 t + i % 2 + 8 (i / 2), column g; d_i is row g + 8 (i / 2), column 2 t + i % 2. With swap, two
 // words of a are taken for each other.
 double worst_of_mma(const matrices &m, order how, bool swap)
