@@ -5,7 +5,7 @@
 // calls it.
 //
 // Work is done when it is submitted, but for what stands after a wait in its stream, which is done
-// when the wait has ended. The environment chooses, read at cuInit:
+// when the wait has ended. The environment chooses:
 //   EMULATED_FAIL=NAME:N    the Nth call of NAME fails with 999; * counts the calls of all functions.
 //                           A call that gives something back has still done so.
 //   EMULATED_FAIL=NAME:N:HOW  instead it never returns (hang) or ends the program (abort)
