@@ -6,9 +6,9 @@
 //
 // Work is done when it is submitted, but for what stands after a wait in its stream, which is done
 // when the wait has ended. The environment chooses:
-//   EMULATED_FAIL=NAME:N    the Nth call of NAME fails with 999; * counts the calls of all functions.
-//                           A call that gives something back has still done so.
-//   EMULATED_FAIL=NAME:N:HOW  instead it never returns (hang) or ends the program (abort)
+//   EMULATED_FAIL=NAME:N    the Nth call of NAME, or of all functions (*), fails with 999. One that
+//                           gives something back has still done so. NAME:N:hang never returns,
+//                           NAME:N:abort ends the program.
 //   EMULATED_LEAKS=1        at exit lists what was not given back, or twice; status 86
 //   EMULATED_COUNT=FILE     at exit writes the number of calls there
 //   EMULATED_MEMORY=BYTES   of the device; 1 GiB without it

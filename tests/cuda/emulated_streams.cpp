@@ -40,8 +40,10 @@ zr_cuda_result wait_until(const std::function<bool()> &is_done)
             return broken();
         if (is_done())
             return ZR_CUDA_SUCCESS;
-        if (steady_clock::now() - began > std::chrono::duration<double>(longest_wait))
+        if (steady_clock::now() - began > std::chrono::duration<double>(longest_wait)) {
+            misuse(std::string(last_call()) + " waited for what never came");
             return break_device(ZR_CUDA_ERROR_LAUNCH_TIMEOUT);
+        }
         usleep(20);
     }
 }

@@ -189,6 +189,10 @@ static void launch_impossible(void)
     REFUSED(INVALID_VALUE, launch(function, 1, 0, &a));
     REFUSED(INVALID_VALUE, launch(function, 1, 1025, &a));
     REFUSED(INVALID_VALUE, launch(function, 0, 32, &a));
+    void *list[] = {&a};
+    DONE(cu.cuLaunchKernel(function, 1, 1, 1, 64, 16, 1, 0, stream, list, NULL));
+    REFUSED(INVALID_VALUE, cu.cuLaunchKernel(function, 1, 1, 1, 64, 17, 1, 0, stream, list, NULL));
+    REFUSED(INVALID_VALUE, cu.cuLaunchKernel(function, 1, 1, 1, 1, 1, 65, 0, stream, list, NULL));
     REFUSED(INVALID_VALUE, launch(function, 1, 32, NULL));
     REFUSED(INVALID_HANDLE, launch(NULL, 1, 32, &a));
     REFUSED(INVALID_HANDLE, launch((zr_cuda_function)&a, 1, 32, &a));

@@ -25,6 +25,7 @@ answers "one('products')['ok'] and one('products')['computed'] == 26"
 # A call that never returns, and one that ends the process: the probe's time is over, and the next begins.
 EMULATED_FAIL=cuMemHostAlloc:2:hang ask --limit 5 facts host_memory
 answers "one('facts')['ok'] and 'took longer than' in one('host_memory')['why'] and 'pin_s_per_GiB' in one('host_memory')"
+answers "one('host_memory')['seconds'] < 9" # it was killed, and not waited for in vain
 EMULATED_FAIL=cuMemHostAlloc:2:abort ask host_memory words
 answers "'died of signal 6' in one('host_memory')['why'] and 'pin_s_per_GiB' in one('host_memory') and one('words')['ok']"
 
