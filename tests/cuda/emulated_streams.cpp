@@ -156,8 +156,10 @@ zr_cuda_result cuStreamCreate(zr_cuda_stream *stream, unsigned flags)
 zr_cuda_result cuStreamDestroy_v2(zr_cuda_stream stream)
 {
     zr_cuda_result before = begin("cuStreamDestroy_v2");
-    if (CUstream_st *of = find(stream); of && of->capture)
+    if (CUstream_st *of = find(stream); of && of->capture) {
+        misuse("a stream was destroyed whose capture has not ended");
         destroy(of->capture);
+    }
     if (CUstream_st *of = find(stream); of && !of->waiting.empty() && !broken())
         misuse("a stream was destroyed that still waits");
     zr_cuda_result r = destroy(stream) ? ZR_CUDA_SUCCESS : ZR_CUDA_ERROR_INVALID_HANDLE;

@@ -38,6 +38,8 @@ answers "list(lines) == ['device'] and not one('device')['ok'] and 'no driver' i
 EMULATED_MEMORY=4096 ask copies attention limbs products host_memory
 answers "all(not a['ok'] and a['why'] for name, list in lines.items() if name != 'device' for a in list)"
 [ ! -s err.txt ] || fail "a small device: $(cat err.txt)"
+EMULATED_MEMORY=28672 ask copies
+answers "one('copies')['ok'] and one('copies')['copied_bytes'] == 4096"
 
 # An image that is none.
 ask --image "$GPU/kernels.h" copies words
