@@ -27,6 +27,10 @@
 #include <string>
 #include <vector>
 
+#ifdef EMULATED_CUDA12 // a driver of 12.4, which does not have the newer name yet
+#define cuEventElapsedTime_v2 cuEventElapsedTime
+#endif
+
 #define EMULATED_VISIBLE __attribute__((visibility("default")))
 #define EMULATED_API extern "C" EMULATED_VISIBLE
 #define EMULATED_DECLARE(name, older, parameters) EMULATED_API zr_cuda_result name parameters;

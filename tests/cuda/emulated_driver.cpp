@@ -99,7 +99,11 @@ zr_cuda_result cuDriverGetVersion(int *version)
 {
     if (zr_cuda_result r = begin("cuDriverGetVersion", false))
         return r;
+#ifdef EMULATED_CUDA12
+    *version = 12040;
+#else
     *version = 13000;
+#endif
     return ZR_CUDA_SUCCESS;
 }
 

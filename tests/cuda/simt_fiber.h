@@ -1,5 +1,5 @@
-// A fiber: a stack of its own, and a switch to it and back. x86-64 switches by 14 instructions,
-// other processors by ucontext. AddressSanitizer is told of each switch.
+// A fiber: a stack of its own, and a switch to it and back. x86-64 switches by 15 instructions, other
+// processors (and SIMT_UCONTEXT) by ucontext. AddressSanitizer is told of each switch.
 #ifndef ZR_SIMT_FIBER_H
 #define ZR_SIMT_FIBER_H
 
@@ -21,7 +21,9 @@
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
-#ifndef __x86_64__
+#if defined(__x86_64__) && !defined(SIMT_UCONTEXT)
+#define SIMT_SWITCH 1
+#else
 #include <ucontext.h>
 #endif
 
@@ -30,7 +32,7 @@ namespace simt {
 constexpr size_t guard_bytes = 4096, stack_bytes = 124 << 10;
 
 struct context {
-#ifdef __x86_64__
+#ifdef SIMT_SWITCH
     void *stack_pointer;
 #else
     ucontext_t registers;
@@ -77,7 +79,7 @@ class stacks {
     unsigned count = 0;
 };
 
-#ifdef __x86_64__
+#ifdef SIMT_SWITCH
 // Leaves the registers that a call keeps on this stack, and takes those of another.
 __attribute__((naked, noinline)) inline void switch_stacks(void **, void *)
 {
@@ -97,7 +99,7 @@ inline void context_prepare(context &of, char *stack, void (*entry)())
 #ifdef SIMT_ASAN
     __asan_unpoison_memory_region(bottom, stack_bytes);
 #endif
-#ifdef __x86_64__
+#ifdef SIMT_SWITCH
     void **top = (void **)(bottom + stack_bytes);
     *--top = nullptr; // where entry would return to
     *--top = (void *)entry;
@@ -128,7 +130,7 @@ inline void context_switch(context &from, context &to, [[maybe_unused]] bool end
 #ifdef SIMT_ASAN
     __sanitizer_start_switch_fiber(ended ? nullptr : &from.fake_stack, to.bottom, to.bytes);
 #endif
-#ifdef __x86_64__
+#ifdef SIMT_SWITCH
     switch_stacks(&from.stack_pointer, to.stack_pointer);
 #else
     swapcontext(&from.registers, &to.registers);

@@ -25,7 +25,7 @@ answers "one('products')['ok'] and one('products')['computed'] == 26"
 # What was begun before a call that fails is brought to an end: a stream's wait, a capture.
 EMULATED_FAIL=cuStreamWriteValue64_v2:1 ask words
 [ ! -s err.txt ] || fail "$(cat err.txt)"
-EMULATED_FAIL=cuLaunchKernel:15 ask launches # the first of the capture
+EMULATED_FAIL=cuLaunchKernel:16 ask launches # the first of the capture
 [ ! -s err.txt ] || fail "$(cat err.txt)"
 
 # A call that never returns, and one that ends the process: the probe's time is over, and the next begins.
