@@ -1,5 +1,5 @@
-// A fiber: a stack of its own, and a switch to it and back. x86-64 switches by 15 instructions, other
-// processors (and SIMT_UCONTEXT) by ucontext. AddressSanitizer is told of each switch.
+// A fiber: a stack of its own, and a switch to it and back. x86-64 switches by 15 instructions,
+// other processors (and SIMT_UCONTEXT) by ucontext. AddressSanitizer is told of each switch.
 #ifndef ZR_SIMT_FIBER_H
 #define ZR_SIMT_FIBER_H
 
