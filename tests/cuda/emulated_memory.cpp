@@ -25,7 +25,7 @@ struct range {
     unsigned number; // of its kind
 };
 
-constexpr size_t window_bytes = (size_t)64 << 30, page = 4096;
+constexpr size_t window_bytes = (size_t)16 << 30, page = 4096;
 
 struct memory {
     char *window = nullptr; // addresses of the device

@@ -51,7 +51,7 @@ template <class T> T shuffle(uint32_t mask, T value, unsigned from, site where)
     static_assert(sizeof(T) <= 8, "a shuffle moves at most 8 bytes");
     uint32_t words[2] = {};
     memcpy(words, &value, sizeof value);
-    const uint32_t(*all)[most_words] = exchange(mask, words, 2, where);
+    const lane_words *all = exchange(mask, words, 2, where);
     const unsigned lanes = running->warps[running->self().warp].threads;
     memcpy(&value, all[from < lanes ? from : lane()], sizeof value);
     return value;
@@ -73,7 +73,7 @@ inline float half_of(uint32_t word, unsigned which)
 inline void multiply_16816(float *d, const uint32_t *a, const uint32_t *b, site where)
 {
     const uint32_t mine[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
-    const uint32_t(*all)[most_words] = exchange(~0u, mine, 6, where);
+    const lane_words *all = exchange(~0u, mine, 6, where);
     const unsigned group = lane() / 4, pair = lane() % 4;
     for (unsigned i = 0; i < 4; i++) {
         const unsigned row = group + 8 * (i / 2), column = 2 * pair + i % 2;

@@ -46,8 +46,10 @@ struct thread {
     site waits;
 };
 
+using lane_words = uint32_t[most_words];
+
 struct warp {
-    uint32_t words[2][warp_size][most_words]; // two: lanes may still read while the next begins
+    lane_words words[2][warp_size]; // two: lanes may still read while the next begins
     unsigned phase, arrived, threads;
 };
 
@@ -112,9 +114,8 @@ inline void sync_block(site where)
             other.now = state::ready;
 }
 
-// Every lane of the warp leaves `count` words; all get all: words[lane][word].
-inline const uint32_t (*exchange(uint32_t mask, const uint32_t *mine, unsigned count,
-                                 site where))[most_words]
+// Every lane of the warp leaves `count` words, then all get all: [lane][word].
+inline const lane_words *exchange(uint32_t mask, const uint32_t *mine, unsigned count, site where)
 {
     block &b = *running;
     thread &self = b.self();

@@ -152,6 +152,16 @@ static bool read_limit(const char *text, probe_options *out)
     return false;
 }
 
+static bool add_folder(const char *path, probe_options *out)
+{
+    if (out->library_count == (int)PROBE_LENGTH(out->libraries)) {
+        fprintf(stderr, "probe: at most %zu folders of libraries\n", PROBE_LENGTH(out->libraries));
+        return false;
+    }
+    out->libraries[out->library_count++] = path;
+    return true;
+}
+
 static bool read_options(int count, char **arguments, probe_options *out)
 {
     static const struct option known[] = {
@@ -166,11 +176,11 @@ static bool read_options(int count, char **arguments, probe_options *out)
             out->image = optarg;
         else if (which == 't')
             out->text = optarg;
-        else if (which == 'd' && out->library_count < (int)PROBE_LENGTH(out->libraries))
-            out->libraries[out->library_count++] = optarg;
-        else if (which == 'd')
-            ; // more folders than anybody has
-        else if (which != 'l' || !read_limit(optarg, out))
+        else if (which == 'd' && !add_folder(optarg, out))
+            return false;
+        else if (which == 'l' && !read_limit(optarg, out))
+            return false;
+        else if (which == '?')
             return false;
     }
     return are_known(arguments + optind, count - optind);
