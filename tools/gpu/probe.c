@@ -75,6 +75,13 @@ static bool wait_for(pid_t process, double seconds, int *status)
     return false;
 }
 
+// The end of the process is its failure, whatever call had failed in it before.
+static void forget_failure(probe_answer *answer)
+{
+    answer->failed = false;
+    answer->call[0] = 0;
+}
+
 // What became of the process, if it did not end by itself and well.
 static void judge(pid_t process, double seconds, probe_answer *answer)
 {
@@ -82,10 +89,10 @@ static void judge(pid_t process, double seconds, probe_answer *answer)
     if (!wait_for(process, seconds, &status)) {
         kill(process, SIGKILL);
         wait_for(process, 5, &status);
-        answer->failed = false;
+        forget_failure(answer);
         probe_answer_fail(answer, "it took longer than %g s", seconds);
     } else if (WIFSIGNALED(status)) {
-        answer->failed = false;
+        forget_failure(answer);
         probe_answer_fail(answer, "it died of signal %d (%s)", WTERMSIG(status),
                           strsignal(WTERMSIG(status)));
     } else if (WEXITSTATUS(status)) {
