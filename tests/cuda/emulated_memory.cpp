@@ -1,0 +1,261 @@
+// Memory of the emulated driver. An address of the device lies in a large range that nobody may
+// touch, and is never given twice; the bytes lie elsewhere, up against a page that nobody may
+// touch, where kernels and copies reach them. So a program that reads device memory by itself, and
+// a kernel that leaves an allocation, end with a message. Fresh memory is full of NaN.
+#include "emulated.h"
+
+#include <csignal>
+#include <map>
+#include <unistd.h>
+
+using namespace emulated;
+
+namespace {
+
+enum class kind { device, pinned, registered };
+
+const char *const names[] = {"cuMemAlloc_v2", "cuMemHostAlloc", "cuMemHostRegister_v2"};
+
+struct range {
+    kind what;
+    size_t bytes;
+    char *real; // where the bytes lie
+    char *map;  // begins the mapping that holds them, with its last page untouchable
+    size_t map_bytes;
+    unsigned number; // of its kind
+};
+
+constexpr size_t window_bytes = (size_t)16 << 30, page = 4096;
+
+struct memory {
+    char *window = nullptr; // addresses of the device
+    size_t given = 0;       // of the window
+    size_t used = 0;        // bytes of the device's memory
+    unsigned counts[3] = {};
+    std::map<zr_cuda_address, range> ranges;
+    struct sigaction before;
+};
+
+memory &self()
+{
+    static memory &only = *new memory;
+    return only;
+}
+
+size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
+
+size_t device_bytes() { return (size_t)setting("EMULATED_MEMORY", 1L << 30); }
+
+bool is_device_address(zr_cuda_address at)
+{
+    zr_cuda_address first = (zr_cuda_address)self().window;
+    return first && at >= first && at < first + window_bytes;
+}
+
+// The range that holds this address, or is followed by it directly.
+const std::pair<const zr_cuda_address, range> *find_range(zr_cuda_address at)
+{
+    auto next = self().ranges.upper_bound(at);
+    if (next == self().ranges.begin())
+        return nullptr;
+    const auto &found = *std::prev(next);
+    return at <= found.first + found.second.bytes ? &found : nullptr;
+}
+
+std::string describe(const range &r)
+{
+    return std::to_string(r.bytes) + " bytes of " + names[(int)r.what] + " number " +
+           std::to_string(r.number);
+}
+
+// What a fault at this address means; nothing where the driver knows nothing of it.
+std::string explain_fault(char *at)
+{
+    const std::string after = std::string("; the last call was ") + last_call();
+    if (is_device_address((zr_cuda_address)at)) {
+        const auto *found = find_range((zr_cuda_address)at);
+        return "the host touched memory of the device" +
+               (found ? ": byte " + std::to_string((zr_cuda_address)at - found->first) +
+                            " of the " + describe(found->second)
+                      : std::string(" that is not allocated")) +
+               after;
+    }
+    for (const auto &[address, r] : self().ranges)
+        if (r.map && at >= r.map + r.map_bytes - page && at < r.map + r.map_bytes)
+            return "something went past the end of the " + describe(r) + after;
+    return "";
+}
+
+// Says what happened, and lets the fault come again for whoever handled it before.
+void on_fault(int, siginfo_t *info, void *)
+{
+    std::string why = explain_fault((char *)info->si_addr);
+    if (!why.empty())
+        fprintf(stderr, "emulated driver: %s\n", why.c_str());
+    sigaction(SIGSEGV, &self().before, nullptr);
+}
+
+bool open_window()
+{
+    memory &m = self();
+    if (m.window)
+        return true;
+    void *got =
+        mmap(nullptr, window_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (got == MAP_FAILED)
+        return false;
+    m.window = (char *)got;
+    struct sigaction action = {};
+    action.sa_sigaction = on_fault;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigaction(SIGSEGV, &action, &m.before);
+    return true;
+}
+
+// Maps memory whose end lies at an untouchable page, as far as 16 bytes of alignment allow.
+bool map_range(size_t bytes, range &out)
+{
+    out.bytes = bytes;
+    out.map_bytes = round_up(bytes, page) + page;
+    void *got = mmap(nullptr, out.map_bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (got == MAP_FAILED)
+        return false;
+    out.map = (char *)got;
+    out.real = out.map + out.map_bytes - page - round_up(bytes, 16);
+    mprotect(out.map + out.map_bytes - page, page, PROT_NONE);
+    memset(out.real, 0xff, bytes);
+    return true;
+}
+
+void add_range(zr_cuda_address at, kind what, range r)
+{
+    r.what = what;
+    r.number = ++self().counts[(int)what];
+    self().ranges[at] = r;
+}
+
+zr_cuda_result remove_range(zr_cuda_address at, kind what, zr_cuda_result otherwise)
+{
+    auto found = self().ranges.find(at);
+    if (found == self().ranges.end() || found->second.what != what) {
+        misuse(std::string(last_call()) + " of what is not there");
+        return otherwise;
+    }
+    if (found->second.map)
+        munmap(found->second.map, found->second.map_bytes);
+    if (what == kind::device)
+        self().used -= found->second.bytes;
+    self().ranges.erase(found);
+    return ZR_CUDA_SUCCESS;
+}
+
+} // namespace
+
+void emulated::list_memory(std::vector<std::string> &out)
+{
+    for (const auto &[at, r] : self().ranges)
+        out.push_back("not given back: " + describe(r));
+}
+
+void *emulated::reach(zr_cuda_address at, size_t bytes, bool host)
+{
+    const auto *found = find_range(at);
+    if (found && at < found->first + found->second.bytes) {
+        size_t offset = at - found->first;
+        return bytes <= found->second.bytes - offset ? found->second.real + offset : nullptr;
+    }
+    return host && at && !is_device_address(at) ? (void *)at : nullptr;
+}
+
+zr_cuda_result cuMemGetInfo_v2(size_t *unused, size_t *all)
+{
+    if (zr_cuda_result r = begin("cuMemGetInfo_v2"))
+        return r;
+    *all = device_bytes();
+    *unused = *all - self().used;
+    return ZR_CUDA_SUCCESS;
+}
+
+zr_cuda_result cuMemAlloc_v2(zr_cuda_address *at, size_t bytes)
+{
+    if (zr_cuda_result r = begin("cuMemAlloc_v2"))
+        return r;
+    memory &m = self();
+    if (!bytes)
+        return ZR_CUDA_ERROR_INVALID_VALUE;
+    const size_t taken = round_up(bytes, page) + page; // so that no two of them touch
+    range r = {};
+    if (bytes > device_bytes() - m.used || taken > window_bytes - m.given || !open_window() ||
+        !map_range(bytes, r))
+        return ZR_CUDA_ERROR_OUT_OF_MEMORY;
+    *at = (zr_cuda_address)(m.window + m.given);
+    m.given += taken;
+    m.used += bytes;
+    add_range(*at, kind::device, r);
+    return ZR_CUDA_SUCCESS;
+}
+
+zr_cuda_result cuMemFree_v2(zr_cuda_address at)
+{
+    zr_cuda_result before = begin("cuMemFree_v2");
+    zr_cuda_result r = at ? remove_range(at, kind::device, ZR_CUDA_ERROR_INVALID_VALUE) : 0;
+    return before ? before : r;
+}
+
+zr_cuda_result cuMemHostAlloc(void **at, size_t bytes, unsigned flags)
+{
+    if (zr_cuda_result r = begin("cuMemHostAlloc"))
+        return r;
+    range r = {};
+    if (!bytes || flags > 7)
+        return ZR_CUDA_ERROR_INVALID_VALUE;
+    if (!map_range(bytes, r))
+        return ZR_CUDA_ERROR_OUT_OF_MEMORY;
+    *at = r.real;
+    add_range((zr_cuda_address)r.real, kind::pinned, r);
+    return ZR_CUDA_SUCCESS;
+}
+
+zr_cuda_result cuMemFreeHost(void *at)
+{
+    zr_cuda_result before = begin("cuMemFreeHost");
+    zr_cuda_result r = remove_range((zr_cuda_address)at, kind::pinned, ZR_CUDA_ERROR_INVALID_VALUE);
+    return before ? before : r;
+}
+
+zr_cuda_result cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags)
+{
+    if (zr_cuda_result r = begin("cuMemHostRegister_v2"))
+        return r;
+    const zr_cuda_address first = (zr_cuda_address)at;
+    if (!at || !bytes || flags > 15 || is_device_address(first))
+        return ZR_CUDA_ERROR_INVALID_VALUE;
+    for (const auto &[other, r] : self().ranges)
+        if (first < other + r.bytes && other < first + bytes)
+            return ZR_CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    range r = {};
+    r.bytes = bytes;
+    r.real = (char *)at;
+    add_range(first, kind::registered, r);
+    return ZR_CUDA_SUCCESS;
+}
+
+zr_cuda_result cuMemHostUnregister(void *at)
+{
+    zr_cuda_result before = begin("cuMemHostUnregister");
+    zr_cuda_result r = remove_range((zr_cuda_address)at, kind::registered,
+                                    ZR_CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    return before ? before : r;
+}
+
+zr_cuda_result cuMemHostGetDevicePointer_v2(zr_cuda_address *at, void *host, unsigned flags)
+{
+    if (zr_cuda_result r = begin("cuMemHostGetDevicePointer_v2"))
+        return r;
+    if (flags || is_device_address((zr_cuda_address)host) ||
+        !reach((zr_cuda_address)host, 1, false))
+        return ZR_CUDA_ERROR_INVALID_VALUE;
+    *at = (zr_cuda_address)host;
+    return ZR_CUDA_SUCCESS;
+}
