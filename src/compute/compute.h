@@ -87,8 +87,8 @@ static inline void zr_queue_after(zr_queue *queue, zr_mark mark)
     if (mark.number && mark.queue != queue)
         queue->backend->after(queue, mark);
 }
-// Waits until a mark's queue has done what it was given then, at most `seconds`; nothing else of the
-// host waits for a queue. Returns what zr_queue_check does: submitting cannot fail, so the
+// Waits until a mark's queue has done what it was given then, at most `seconds`; nothing else of
+// the host waits for a queue. Returns what zr_queue_check does: submitting cannot fail, so the
 // first failure comes here. ZERO_ERR_TIMEOUT names the operation that has not ended.
 zero_status zr_mark_finish(zr_mark mark, double seconds, zero_error *error);
 

@@ -83,6 +83,6 @@ static const zr_device_ops host_ops = {
 
 zr_device *zr_device_host(void)
 {
-    static zr_device host = {.ops = &host_ops};
-    return &host;
+    static const zr_device host = {.ops = &host_ops}; // it has no state that a call could change
+    return (zr_device *)&host;
 }
