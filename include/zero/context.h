@@ -39,6 +39,9 @@ struct zero_context { // what the engine passes to forward and backward; read on
     // What changes from step to step, for the library's own layers: the masks of dropout, and the
     // factor of the loss.
     struct zr_step_values *values;
+    // Its tensors as a device has them, whose memory the host cannot read (for the library's own
+    // layers); NULL: batch is what operations read, too.
+    const zero_tensors *device_batch;
 };
 
 // Returns tensor `tensor` of the unit's flat parameter `flat_param` (its own flat parameters are

@@ -7,6 +7,7 @@
 
 #include "base/traffic.h"
 #include "comm/operations.h"
+#include "comm/region.h"
 
 #include <string.h>
 
@@ -334,8 +335,37 @@ zero_status zr_comm_attach(zero_comm *comm, int threads, zero_error *error)
     return ZERO_OK;
 }
 
+zero_status zr_comm_use_queue(zero_comm *comm, zr_queue *queue, zero_error *error)
+{
+    if (comm->size > 1)
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "rank %d of %d: several ranks on \"%s\", whose memory the host cannot read: "
+                       "this version trains one rank on it",
+                       zr_comm_job_rank(comm, comm->rank), comm->size, queue->device->ops->name);
+    comm->queue = queue;
+    return ZERO_OK;
+}
+
+zero_status zr_comm_region_create(zero_comm *comm, int64_t bytes, char **out, zero_error *error)
+{
+    zr_device *device = comm->queue ? comm->queue->device : NULL;
+    if (!device || bytes == 0)
+        return zr_region_create(bytes, out, error);
+    return device->ops->reserve(device, ZR_MEMORY_DEVICE, (size_t)bytes, (void **)out, error);
+}
+
+void zr_comm_region_destroy(zero_comm *comm, char *at, int64_t bytes)
+{
+    zr_device *device = comm->queue ? comm->queue->device : NULL;
+    if (device && bytes > 0)
+        device->ops->release(device, ZR_MEMORY_DEVICE, at, (size_t)bytes);
+    else
+        zr_region_destroy(at, bytes);
+}
+
 void zr_comm_detach(zero_comm *comm)
 {
+    comm->queue = NULL;
     comm->attached = false;
     comm->threads = threads_to_attach(comm, 0);
     comm->work = 0;

@@ -150,6 +150,10 @@ static inline int64_t zr_staging_bytes(int ranks) { return 2 * ranks * zr_stagin
 // Attaches an engine. Sums and copies use `threads` threads, or one under a comm thread.
 // ZERO_ERR_USAGE: another engine is attached. Not collective.
 zero_status zr_comm_attach(zero_comm *comm, int threads, zero_error *error);
+// Makes windows lie in the memory of a far device, and a queue of it copy and sum shards, until
+// zr_comm_detach. Called after zr_comm_attach, before the first window. Not collective.
+// ZERO_ERR_UNSUPPORTED: this communicator reaches the host's memory only.
+zero_status zr_comm_use_queue(zero_comm *comm, struct zr_queue *queue, zero_error *error);
 void zr_comm_detach(zero_comm *comm); // also ends recording
 // Sets where collectives and waits are recorded from now on; NULL: nowhere. Called by the attached
 // engine.

@@ -89,6 +89,10 @@ static inline void zr_comm_run(zero_comm *comm, zr_op op)
     zr_run(comm->queue ? comm->queue : &host, op);
 }
 
+// Reserves and releases a region of a window: of the queue's device, where there is a queue.
+zero_status zr_comm_region_create(zero_comm *comm, int64_t bytes, char **out, zero_error *error);
+void zr_comm_region_destroy(zero_comm *comm, char *at, int64_t bytes);
+
 static inline void zr_comm_copy(zero_comm *comm, void *to, const void *from, int64_t bytes)
 {
     if (bytes > 0) // a shard without elements may have no address

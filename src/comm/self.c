@@ -53,7 +53,7 @@ static zero_status window_create(zero_comm *comm, zr_window *window, zero_error 
         zr_alloc(sizeof *mine + sizeof mine->words[0] * (size_t)window->slots, error);
     if (!mine)
         return ZERO_ERR_MEMORY;
-    zero_status status = zr_region_create(window->bytes, &mine->region, error);
+    zero_status status = zr_comm_region_create(comm, window->bytes, &mine->region, error);
     if (status != ZERO_OK) {
         zr_free(mine);
         return status;
@@ -65,7 +65,7 @@ static zero_status window_create(zero_comm *comm, zr_window *window, zero_error 
 
 static void window_destroy(zr_window *window)
 {
-    zr_region_destroy(window->mine, window->bytes);
+    zr_comm_region_destroy(window->comm, window->mine, window->bytes);
     zr_free(window->impl);
 }
 

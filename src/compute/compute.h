@@ -116,6 +116,8 @@ typedef struct zr_wrapper zr_wrapper;
 zero_status zr_queue_wrap(zr_queue *queue, zr_around around, void *user, zr_wrapper **out,
                           zero_error *error);
 void zr_queue_unwrap(zr_queue *queue, zr_wrapper *wrapper); // NULL is allowed
+// Returns the same queue without what is wrapped around its backend now.
+zr_queue zr_queue_inside(const zr_queue *queue);
 // Records every operation: how long it took, and what it moved. The recorder must outlive that.
 zero_status zr_queue_record(zr_queue *queue, zr_recorder *recorder, zr_wrapper **out,
                             zero_error *error);

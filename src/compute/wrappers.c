@@ -50,6 +50,14 @@ void zr_queue_unwrap(zr_queue *queue, zr_wrapper *wrapper)
     zr_free(wrapper);
 }
 
+zr_queue zr_queue_inside(const zr_queue *queue)
+{
+    zr_queue inside = *queue;
+    while (inside.backend->run == run_wrapped)
+        inside.backend = ((const zr_wrapper *)inside.backend)->inner;
+    return inside;
+}
+
 static void record_operation(void *recorder, zr_queue *queue, const zr_op *op)
 {
     int64_t begin = zr_recorder_begin(recorder);

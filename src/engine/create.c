@@ -192,8 +192,11 @@ static zero_status prepare_engine(zero_engine *engine, zero_error *error)
     ZERO_TRY(compare_plans(engine, error));
     ZERO_TRY(zr_parts_check(&engine->grid, engine->plan, error));
     ZERO_TRY(make_tables(engine, error));
+    if (zr_device_is_far(queue->device))
+        ZERO_TRY(zr_comm_use_queue(engine->grid.data, queue, error));
     say_reserve(engine);
     ZERO_TRY(zr_spaces_reserve(engine, error));
+    zr_far_begin(engine);
     if (engine->plan->factor_elems)
         ZERO_TRY(zr_factored_create(engine, error));
     zr_tensor_exchange_begin(engine);
@@ -207,6 +210,7 @@ static zero_status prepare_engine(zero_engine *engine, zero_error *error)
     ZERO_TRY(zr_stores_reserve(engine, error));
     zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication,
                    zr_grid_staging_bytes(&engine->grid));
+    ZERO_TRY(zr_far_clear_stores(engine, error));
     if (engine->plan->settings.delayed)
         ZERO_TRY(zr_delayed_create(engine, error));
     ZERO_TRY(zr_muon_create(engine, error));

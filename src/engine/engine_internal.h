@@ -16,6 +16,7 @@
 #include "engine/buffers.h"
 #include "engine/create.h"
 #include "engine/engine_api.h"
+#include "engine/far_memory.h"
 #include "engine/rank_grid.h"
 #include "engine/tensor_exchange.h"
 #include "engine/update.h"
@@ -179,9 +180,19 @@ struct zero_engine {
     // means x weights, the number of targets, and the squares of the own shards' gradients. Before
     // that they hold only what this rank counts (zr_grid_reports, zr_flat_param.counted).
     zr_step_sums sums;
+    zr_norm_sums norms;
+    zr_far far;
     // Messages of tensor ranks and pipeline stages that the visits of an evaluation announced.
     zr_pass_traffic expected;
     zr_view view;
 };
+
+// Runs an operation that moves or clears a few bytes beside the arithmetic of a step: recordings do
+// not list it, and predictions do not count it.
+static inline void zr_engine_run_aside(zero_engine *engine, zr_op op)
+{
+    zr_queue queue = zr_queue_inside(engine->queue);
+    zr_run(&queue, op);
+}
 
 #endif

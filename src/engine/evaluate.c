@@ -162,11 +162,13 @@ zero_status zr_engine_evaluate(zero_engine *engine, const zero_tensors *batch, d
             engine, zr_samples_compare_tensor(engine, zr_samples_fold(batch, 0), error), error));
     engine->view.batch = *batch;
     engine->view.context.shape = shape;
-    engine->view.context.loss = loss;
+    ZERO_TRY(zr_far_send_batch(engine, batch, loss, error));
     evaluation evaluation = {.engine = engine};
     zero_status status = engine->plan->pipeline
                              ? evaluate_chunks(&evaluation, error)
                              : visit_units(engine, evaluate_unit, &evaluation, error);
+    if (status == ZERO_OK)
+        status = zr_far_bring_loss(engine, error);
     return zr_step_end_waits(engine, status, error);
 }
 

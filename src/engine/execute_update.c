@@ -23,7 +23,8 @@ static zero_status assign_mean(zero_engine *engine, int flat_param, zero_error *
                    (range.first - zr_own_shard(engine, flat_param).first);
     float mean = 1.0f / (float)(engine->plan->settings.accumulation * engine->plan->ranks);
     ZERO_TRY(zr_guard_await(engine, flat_param, error));
-    zr_run(engine->queue, zr_op_scale(&(zr_scaling){ZERO_F32, range.count, mean}, sum, value));
+    zr_engine_run_aside(engine,
+                        zr_op_scale(&(zr_scaling){ZERO_F32, range.count, mean}, sum, value));
     return ZERO_OK;
 }
 

@@ -43,7 +43,7 @@ static zero_status gather_in_window(zero_engine *engine, const zr_instruction *i
         char *own = at + engine->grid.data->rank * bytes;
         const void *sum = zr_grads_reduced_shard(engine, i->flat_param, 0);
         if (own != sum)
-            zr_run(engine->queue, zr_op_copy(&(zr_bytes){bytes}, sum, own));
+            zr_engine_run_aside(engine, zr_op_copy(&(zr_bytes){bytes}, sum, own));
     }
     return zr_comm_start(window, ZERO_COMM_all_gather, i->flat_param, at - window->mine,
                          flat_param->shard,

@@ -16,10 +16,10 @@ zero_status zr_execute_bind(zero_engine *engine, const zr_instruction *i, zero_e
     return ZERO_OK;
 }
 
-static void zero_elements(zr_queue *queue, float *at, int64_t count)
+static void zero_elements(zero_engine *engine, float *at, int64_t count)
 {
     if (count > 0)
-        zr_run(queue, zr_op_fill(&(zr_bytes){count * (int64_t)sizeof *at}, at));
+        zr_engine_run_aside(engine, zr_op_fill(&(zr_bytes){count * (int64_t)sizeof *at}, at));
 }
 
 // Zeroes the gaps and the padding, because they take part in the exchange.
@@ -30,10 +30,10 @@ zero_status zr_execute_open(zero_engine *engine, const zr_instruction *i, zero_e
     int64_t at = 0;
     for (int t = 0; t < flat_param->tensor_count; t++) {
         const zr_plan_tensor *tensor = &flat_param->tensors[t];
-        zero_elements(engine->queue, gradient + at, tensor->first - at);
+        zero_elements(engine, gradient + at, tensor->first - at);
         at = tensor->first + tensor->count;
     }
-    zero_elements(engine->queue, gradient + at, flat_param->padded - at);
+    zero_elements(engine, gradient + at, flat_param->padded - at);
     engine->bound.collecting[i->flat_param] = (zr_collecting){gradient, i->unit};
     return ZERO_OK;
 }
@@ -45,8 +45,8 @@ void zr_carries_begin_step(zero_engine *engine)
     bool resets =
         engine->config->carry_reset && engine->progress.step % engine->config->carry_reset == 0;
     if (space->bytes > 0 && (resets || engine->carry_scale != scale))
-        zr_run(engine->queue,
-               zr_op_fill(&(zr_bytes){space->bytes}, engine->spaces[ZR_SPACE_CARRIES].at));
+        zr_engine_run_aside(
+            engine, zr_op_fill(&(zr_bytes){space->bytes}, engine->spaces[ZR_SPACE_CARRIES].at));
     engine->carry_scale = scale;
 }
 
@@ -157,6 +157,6 @@ zero_status zr_execute_squares(zero_engine *engine, const zr_instruction *i, zer
         return ZERO_OK;
     const void *sum = zr_grads_reduced_shard(engine, i->flat_param, 0);
     zr_norm_add_squares(engine, i->flat_param, zr_own_shard(engine, i->flat_param),
-                        flat_param->accumulator_dtype, sum, &engine->sums.norm, false);
+                        flat_param->accumulator_dtype, sum, engine->norms.step, false);
     return ZERO_OK;
 }

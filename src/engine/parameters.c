@@ -22,6 +22,14 @@ bool zr_engine_has_state(const zero_engine *engine, int flat_param, zr_vector ve
            zr_plan_has_vector(engine->plan, vector);
 }
 
+static bool lies_on_device(const zero_engine *engine, int flat_param, zr_vector vector)
+{
+    const zr_flat_param *p = &engine->plan->flat_params[flat_param];
+    return (vector == ZR_VECTOR_PARAMETERS
+                ? p->parameter_tier
+                : zr_vector_tier(p->state_tier, vector)) == ZERO_TIER_device;
+}
+
 zero_status zr_engine_vector_each(zero_engine *engine, int flat_param, zr_vector vector,
                                   bool changed, zr_portion_fn take, void *user, zero_error *error)
 {
@@ -48,6 +56,8 @@ zero_status zr_engine_vector_each(zero_engine *engine, int flat_param, zr_vector
                      ? zr_own_parameters(engine, flat_param)
                      : zr_vector_at(engine, flat_param, vector,
                                     whole.span.first - zr_update_range(engine, flat_param).first);
+    if (engine->far.is && lies_on_device(engine, flat_param, vector))
+        return zr_strips_each(engine, &whole, changed, take, user, error);
     return take(user, &whole, error);
 }
 
@@ -146,7 +156,7 @@ static void copy_frozen(zero_engine *engine, int from, int to)
             at[i] = whole ? zr_buffer_at(engine, place) : zr_own_parameters(engine, p);
         }
         if (!flat_param->shared && !zr_engine_has_state(engine, p, ZR_VECTOR_MASTER))
-            zr_run(engine->queue, zr_op_copy(&(zr_bytes){bytes}, at[0], at[1]));
+            zr_engine_run_aside(engine, zr_op_copy(&(zr_bytes){bytes}, at[0], at[1]));
     }
 }
 

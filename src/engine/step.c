@@ -117,12 +117,13 @@ void zr_step_begin_sums(zero_engine *engine)
 {
     engine->sums = (zr_step_sums){0};
     engine->now.samples = 0;
+    zr_norms_begin_step(engine);
     zr_carries_begin_step(engine);
     zr_tier_traffic_begin(engine);
 }
 
-void zr_step_set_micro_batch(zero_engine *engine, int64_t offset, const zero_tensors *batch,
-                             double *loss)
+zero_status zr_step_set_micro_batch(zero_engine *engine, int64_t offset, const zero_tensors *batch,
+                                    double *loss, zero_error *error)
 {
     zero_context *context = &engine->view.context;
     engine->view.batch = *batch;
@@ -133,13 +134,13 @@ void zr_step_set_micro_batch(zero_engine *engine, int64_t offset, const zero_ten
     context->values->seed = context->seed;
     context->values->step = context->step;
     context->micro_batch = (uint64_t)zr_engine_micro_batch(engine);
-    context->loss = loss;
     context->loss_factor =
         (float)(engine->progress.scale.scale /
                 (double)(engine->plan->settings.accumulation * engine->plan->ranks));
     int64_t positions = context->shape.batch * context->shape.seq;
     engine->view.weight =
         (struct zr_loss_weight){engine->config->loss_mean, positions, .targets = positions};
+    return zr_far_send_batch(engine, batch, loss, error);
 }
 
 zero_status zr_step_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds,
@@ -173,7 +174,8 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
     if (first)
         ZERO_TRY(zr_step_end_waits(engine, zr_step_tell(engine, NULL, error), error));
     int64_t begin = zr_recorder_begin(engine->recorder);
-    zr_step_set_micro_batch(engine, 0, batch, loss);
+    ZERO_TRY(
+        zr_step_end_waits(engine, zr_step_set_micro_batch(engine, 0, batch, loss, error), error));
     if (first)
         zr_step_begin_sums(engine);
     if (engine->grid.tensor)
@@ -184,6 +186,7 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
     zr_program_begin(engine, ZR_PASS_MICRO_BATCH, zr_step_holds(engine, outdated));
     ZERO_TRY(zr_step_end_waits(
         engine, zr_program_run_until(engine, engine->cursor.pass->forward_end, error), error));
+    ZERO_TRY(zr_step_end_waits(engine, zr_far_bring_loss(engine, error), error));
     engine->now.loss = *loss;
     zr_step_end_phase(engine, ZR_ACTIVITY_forward, begin, -1);
     engine->phase = ZR_FORWARD_DONE;

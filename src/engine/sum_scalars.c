@@ -115,6 +115,7 @@ static_assert(offsetof(scalars_message, samples_differ) == 2 * sizeof(zr_exact),
 static zero_status sum_over_ranks(zero_engine *engine, bool compares, zero_error *error)
 {
     zr_step_sums *sums = &engine->sums;
+    ZERO_TRY(zr_norms_bring_step(engine, error));
     scalars_message message = {.nonfinite_losses = sums->loss.nonfinite != 0,
                                .nonfinite_norms = sums->norm.nonfinite != 0,
                                .targets = sums->targets,

@@ -60,14 +60,13 @@ static zero_status run_tensor_exchange(const struct zr_exchanger *self, const ze
     int64_t bytes = ranks * elements * (int64_t)zero_dtype_bytes(dtype);
     ZERO_TRY(check_operands(t, context, offset, ranks, bytes));
     const zr_bytes all = {bytes};
-    zr_queue *queue = t->engine->queue;
     int64_t begin = zr_recorder_begin(t->engine->recorder);
     if (ranks == self->size) {
         ZERO_TRY(exchange_operands(t->window, (int)kind, offset, &e, context->error));
     } else {
-        zr_run(queue, zr_op_copy(&all, t->window->mine + offset, t->shared->mine));
+        zr_engine_run_aside(t->engine, zr_op_copy(&all, t->window->mine + offset, t->shared->mine));
         ZERO_TRY(exchange_operands(t->shared, (int)kind, 0, &e, context->error));
-        zr_run(queue, zr_op_copy(&all, t->shared->mine, t->window->mine + offset));
+        zr_engine_run_aside(t->engine, zr_op_copy(&all, t->shared->mine, t->window->mine + offset));
     }
     zr_recorder_add(t->engine->recorder, ZR_ACTIVITY_exchange, begin,
                     zr_exchange_fetched(kind, ranks, elements, dtype), 0, -1);

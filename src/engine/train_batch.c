@@ -39,9 +39,9 @@ static void keep_replicas(zero_engine *engine, int before)
         const zr_buffer_ref place = {ZR_BUFFER_PARAMETERS, flat_param->full_first};
         char *at = zr_buffer_at(engine, place);
         if (flat_param->late)
-            zr_run(engine->queue,
-                   zr_op_copy(&(zr_bytes){plan->ranks * zr_flat_param_shard_bytes(flat_param)},
-                              at + (before - engine->versions.copy) * plan->full_bytes, at));
+            zr_engine_run_aside(
+                engine, zr_op_copy(&(zr_bytes){plan->ranks * zr_flat_param_shard_bytes(flat_param)},
+                                   at + (before - engine->versions.copy) * plan->full_bytes, at));
     }
 }
 
@@ -221,13 +221,15 @@ static zero_status run_pass(zero_engine *engine, const zr_action *action, zero_e
     engine->now.micro_batch = k % accumulation;
     engine->now.turn = k;
     engine->now.set = k % chunk->buffers.sets;
-    zr_step_set_micro_batch(engine, k / accumulation,
-                            engine->steps.batches ? &engine->steps.batches[k] : &none,
-                            &engine->steps.losses[k]);
+    ZERO_TRY(zr_step_set_micro_batch(engine, k / accumulation,
+                                     engine->steps.batches ? &engine->steps.batches[k] : &none,
+                                     &engine->steps.losses[k], error));
     if (action->act == ZR_ACT_FORWARD && action->chunk == 0)
         zr_tier_traffic_expect_micro_batch(engine, outdated);
     ZERO_TRY(
         zr_step_run_pass(engine, zr_action_pass(action), zr_step_holds(engine, outdated), error));
+    if (zr_chunk_is_last(plan, chunk))
+        ZERO_TRY(zr_far_bring_loss(engine, error));
     engine->now.loss = engine->steps.losses[k];
     if (action->act != ZR_ACT_BACKWARD || !zr_chunk_is_last(plan, chunk))
         return ZERO_OK;

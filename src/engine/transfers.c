@@ -76,7 +76,7 @@ static zero_status move_stored(zero_engine *engine, const zr_instruction *i, zer
             store, range, buffer, &pending_of(engine, i)->transfer, error);
     char *kept = zr_store_at(store, range.first);
     if (!out && engine->offload.overwrite)
-        zr_run(engine->queue, zr_op_fill(&(zr_bytes){range.count, 0xff}, buffer));
+        zr_engine_run_aside(engine, zr_op_fill(&(zr_bytes){range.count, 0xff}, buffer));
     zr_run(engine->queue,
            zr_op_copy(&(zr_bytes){range.count}, out ? buffer : kept, out ? kept : buffer));
     return ZERO_OK;

@@ -60,10 +60,9 @@ static void add_norms(const zr_update_walk *walk, int flat_param)
     if (!zr_update_counted_span(walk, flat_param, &span))
         return;
     const zr_range_states at = zr_update_states_from(walk, span.first);
-    zr_norm_add_squares(engine, flat_param, span, ZERO_F32, at.master,
-                        zr_update_squares(engine, false), true);
+    zr_norm_add_squares(engine, flat_param, span, ZERO_F32, at.master, engine->norms.tensors, true);
     zr_norm_add_squares(engine, flat_param, span, ZERO_F32, at.direction,
-                        zr_update_squares(engine, true), true);
+                        engine->norms.tensors + engine->plan->tensor_count, true);
 }
 
 zero_status zr_update_shard_slice(void *user, zero_engine *engine,
@@ -133,6 +132,7 @@ zr_update_walk zr_update_describe(zero_engine *engine, zr_queue *queue, zr_updat
 
 static zero_status sum_norms(zero_engine *engine, zero_error *error)
 {
+    ZERO_TRY(zr_norms_bring_tensors(engine, error));
     return zr_norm_all_reduce(engine, engine->update.squares, 2 * engine->plan->tensor_count,
                               error);
 }
@@ -164,8 +164,7 @@ zero_status zr_update_groups(zero_engine *engine, zero_error *error)
     if (settings->delayed) // its second walk makes parameters, at another time
         count = 1;
     if (settings->per_tensor_norms || settings->factored)
-        memset(engine->update.squares, 0,
-               2 * (size_t)engine->plan->tensor_count * sizeof *engine->update.squares);
+        zr_norms_begin_update(engine);
     if (settings->factored)
         zr_factored_begin(engine);
     for (int w = 0; w < count; w++) {

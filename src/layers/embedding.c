@@ -41,7 +41,10 @@ static zero_status prepare_embedding(zero_context *context, embedding *e)
     e->context = context;
     e->place = zr_exchange_place(context, e->place);
     ZERO_TRY(zr_lm_shape_check(e->hyper, &context->shape, context->error));
-    return zr_lm_ids(context, 0, false, &e->ids);
+    zr_batch_ids tokens;
+    ZERO_TRY(zr_lm_ids(context, 0, false, &tokens));
+    e->ids = tokens.ids;
+    return ZERO_OK;
 }
 
 static zero_status embedding_sizes(const zero_unit *unit, const zero_shape *shape,

@@ -178,12 +178,15 @@ static zero_status begin(zero_context *context, const void *x, bool gradient, zr
     head_lay_out(context->unit, &context->shape, context->workspace, h);
     const zr_division *division = &h->division;
     const zr_bytes all = {h->rows * h->width * (int64_t)zero_dtype_bytes(h->dtype)};
+    zr_batch_ids targets;
     h->context = context;
     h->backward = gradient;
     h->place = zr_exchange_place(context, h->place);
-    ZERO_TRY(zr_lm_ids(context, 1, true, &h->target));
+    ZERO_TRY(zr_lm_ids(context, 1, true, &targets));
+    h->target = targets.ids;
+    h->host_target = targets.host;
     for (int64_t row = 0; row < h->rows; row++)
-        h->counted += h->target[row] >= 0;
+        h->counted += targets.host[row] >= 0;
     ZERO_TRY(gradient ? ZERO_OK : zr_head_find_scores(h));
     if (is_cut(h))
         zr_cut_head_take_targets(h);

@@ -17,10 +17,11 @@ typedef struct zr_head {
     void *dy;        // (own, C) T gradient of `normed`; normed itself if the vocabulary is not cut
     float *row_loss; // (rows)
     void *scratch;   // of the norm's backward
-    const int32_t *target; // (rows)
-    int64_t counted;       // rows whose target is not negative
-    int64_t first, count;  // rows of the current chunk
-    bool backward;         // the call computes gradients
+    const int32_t *target;      // (rows) as operations read them
+    const int32_t *host_target; // (rows) as the host does
+    int64_t counted;            // rows whose target is not negative
+    int64_t first, count;       // rows of the current chunk
+    bool backward;              // the call computes gradients
     // Of labels, if the micro-batch has a place for them, else NULL: (counted, outputs) the logits
     // of rows with a target.
     float *scores;

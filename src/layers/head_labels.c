@@ -29,7 +29,7 @@ void zr_head_keep_scores(const zr_head *h, const void *logits, int64_t first, in
         return;
     float *out = h->scores + first;
     for (int64_t row = 0; row < h->first + h->count; row++) {
-        if (h->target[row] < 0)
+        if (h->host_target[row] < 0)
             continue;
         if (row >= h->first)
             zr_run(

@@ -85,17 +85,19 @@ zero_status zr_lm_batch_rows(const zero_context *context, int index, zero_dtype 
     return ZERO_OK;
 }
 
-zero_status zr_lm_ids(const zero_context *context, int index, bool holes, const int32_t **out)
+zero_status zr_lm_ids(const zero_context *context, int index, bool holes, zr_batch_ids *out)
 {
     const zr_lm_shape *shape = &zr_lm_unit_at(context->unit)->shape;
+    const zero_tensors *device = context->device_batch;
     int64_t rows = context->shape.batch * context->shape.seq,
             vocab = index ? shape->outputs : shape->vocab;
     void *tensor;
     ZERO_TRY(zr_lm_batch_rows(context, index, ZERO_I32, &tensor));
-    *out = tensor;
+    out->host = tensor;
+    out->ids = device ? device->at[index].data : tensor;
     for (int64_t row = 0; row < rows; row++)
-        if ((*out)[row] >= vocab || ((*out)[row] < 0 && !holes))
-            return id_fail(context, index, row, (*out)[row], vocab);
+        if (out->host[row] >= vocab || (out->host[row] < 0 && !holes))
+            return id_fail(context, index, row, out->host[row], vocab);
     return ZERO_OK;
 }
 

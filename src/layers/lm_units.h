@@ -78,9 +78,14 @@ zero_status zr_lm_shape_check(const zr_lm_unit *of, const zero_shape *shape, zer
 zr_mask zr_lm_mask(const zero_context *context, enum zr_lm_site site);
 // Returns ZERO_ERR_INTERNAL if the queue has more threads than the shape that sized the workspace.
 zero_status zr_lm_threads_check(const zero_context *context);
-// Returns tensor `index` of the batch as (batch, seq) int32, after checking that every id is below
-// the vocabulary (of targets: below the head's outputs), and not negative unless `holes`.
-zero_status zr_lm_ids(const zero_context *context, int index, bool holes, const int32_t **ids);
+// Ids of the batch, (batch, seq).
+typedef struct zr_batch_ids {
+    const int32_t *host; // for the host's own loops
+    const int32_t *ids;  // for operations: the same, or the device's
+} zr_batch_ids;
+// Returns tensor `index` of the batch, after checking that every id is below the vocabulary (of
+// targets: below the head's outputs), and not negative unless `holes`.
+zero_status zr_lm_ids(const zero_context *context, int index, bool holes, zr_batch_ids *out);
 // Returns tensor `index` of the batch, which is (batch, seq) of this type.
 zero_status zr_lm_batch_rows(const zero_context *context, int index, zero_dtype dtype, void **out);
 

@@ -179,6 +179,7 @@ static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape 
         settings->partition_activations && zr_pipeline_stage_origin(model)->whole
             ? plan->tensor_ranks
             : 1;
+    plan->far = machine->far;
     plan->mapped = machine->mapped &&
                    (!traits->shards_parameters || settings->tiering.parameters == ZERO_TIER_device);
     plan->holding = !traits->shards_parameters ? ZR_HOLDS_TIED_COPIES

@@ -177,6 +177,7 @@ typedef struct zr_machine {
     const struct zr_pipeline_part *pipeline;
     int threads; // of one rank
     bool mapped; // the ranks share memory: stage 3 gathers nothing
+    bool far;    // the host cannot read the device's memory (memory/device.h)
     // Ranks of a machine that share what is gathered, the fewest of all machines; 0 or 1: no ranks
     // share.
     int machine_ranks;

@@ -1,5 +1,7 @@
 // Which spaces, stores and slots a rank has.
 #include "plan/spaces.h"
+#include "base/numbers.h"
+#include "plan/far_spaces.h"
 #include "plan/plan_parts.h"
 
 enum { WORD = sizeof(float) };
@@ -105,14 +107,31 @@ static int64_t most_blocked_elems(const zr_plan *plan)
     return most;
 }
 
+int64_t zr_far_norm_bytes(const zr_plan *plan)
+{
+    int64_t by_tensor = plan->settings.per_tensor_norms ? 2 * plan->tensor_count : 0;
+    return (1 + by_tensor) * (int64_t)sizeof(zr_exact);
+}
+
+int64_t zr_far_strip_bytes(const zr_plan *plan)
+{
+    int64_t most = 0;
+    for (int p = 0; p < plan->flat_param_count; p++)
+        most = ZR_MAX(most, plan->flat_params[p].shard);
+    return ZR_MIN(most, ZR_STAGING_BUFFER_ELEMS) * WORD;
+}
+
 static void list_spaces(zr_plan *plan)
 {
     const zero_tier device = ZERO_TIER_device, host = ZERO_TIER_host;
     const zr_space_kind window = ZR_SPACE_SYMMETRIC, arena = ZR_SPACE_ARENA;
+    // Each device gathers for itself.
+    const zr_space_kind gathers = plan->far ? ZR_SPACE_SYMMETRIC : ZR_SPACE_MACHINE;
     bool trains = !plan->settings.inference, nvme = has_stores_on_nvme(plan);
     bool copies = plan->holding == ZR_HOLDS_TIED_COPIES, mapped = plan->holding == ZR_HOLDS_A_MAP;
     // Tensor ranks of a model without a split do not exchange anything.
     bool exchanges = plan->tensor_ranks > 1 && plan->model->whole;
+    int64_t ids = ZR_FAR_TENSORS * zr_far_ids_bytes(plan), norms = zr_far_norm_bytes(plan);
     const struct {
         zr_space_kind kind;
         bool exists;
@@ -123,10 +142,9 @@ static void list_spaces(zr_plan *plan)
         [ZR_SPACE_PARAMETERS] = {mapped ? ZR_SPACE_SHARED : window,
                                  (copies && plan->full_bytes > 0) || mapped, device,
                                  ZERO_MEM_parameters, plan->versions * plan->full_bytes},
-        [ZR_SPACE_FROZEN] = {plan->mapped ? ZR_SPACE_SHARED : ZR_SPACE_MACHINE,
-                             plan->frozen_bytes > 0, device, ZERO_MEM_parameters,
-                             plan->frozen_bytes},
-        [ZR_SPACE_GATHERED] = {ZR_SPACE_MACHINE, !copies && !mapped, device, ZERO_MEM_communication,
+        [ZR_SPACE_FROZEN] = {plan->mapped ? ZR_SPACE_SHARED : gathers, plan->frozen_bytes > 0,
+                             device, ZERO_MEM_parameters, plan->frozen_bytes},
+        [ZR_SPACE_GATHERED] = {gathers, !copies && !mapped, device, ZERO_MEM_communication,
                                plan->gather_bytes},
         [ZR_SPACE_GRADIENTS] = {window, trains, device, plan->gradient_window_is, plan->grad_bytes},
         [ZR_SPACE_FULL_GRADS] = {window, trains && plan->whole_bytes > 0, device,
@@ -160,6 +178,11 @@ static void list_spaces(zr_plan *plan)
                               ZERO_MEM_optimizer, plan->factor_elems * ZR_FACTOR_BYTES},
         [ZR_SPACE_CARRIES] = {arena, plan->carry_bytes > 0, device, ZERO_MEM_gradients,
                               plan->carry_bytes},
+        [ZR_SPACE_IDS] = {arena, plan->far, device, ZERO_MEM_activations, ids},
+        [ZR_SPACE_SENT_IDS] = {arena, plan->far, host, ZERO_MEM_activations, ZR_FAR_SENT * ids},
+        [ZR_SPACE_NORMS] = {arena, plan->far && trains, device, ZERO_MEM_workspace, norms},
+        [ZR_SPACE_LANDING] = {arena, plan->far, host, ZERO_MEM_workspace, ZR_FAR_PAGE + norms},
+        [ZR_SPACE_STRIP] = {arena, plan->far, host, ZERO_MEM_workspace, zr_far_strip_bytes(plan)},
     };
     for (int i = 0; i < ZR_SPACE_COUNT; i++)
         if (rows[i].exists)

@@ -30,6 +30,12 @@ typedef enum zr_space_id {
     ZR_SPACE_WEIGHT_VALUES,   // weights in blocks without a master, as fp32 numbers, between steps
     ZR_SPACE_FACTORS,         // Adafactor's averages (factors.h)
     ZR_SPACE_CARRIES,         // what rounding contributions to codes has lost (LoCo)
+    // Of a far device (far_spaces.h).
+    ZR_SPACE_IDS,      // of a micro-batch
+    ZR_SPACE_SENT_IDS, // pinned: on their way there
+    ZR_SPACE_NORMS,    // exact sums
+    ZR_SPACE_LANDING,  // pinned: the loss, and sums on their way to the host
+    ZR_SPACE_STRIP,    // pinned: a part of a vector, between steps
     ZR_SPACE_COUNT
 } zr_space_id;
 

@@ -29,12 +29,13 @@ void zr_machine_fill(zr_queue *queue, zero_comm *comm, zr_machine *out)
                         .user = queue,
                         .ranks = 1,
                         .threads = queue->threads,
-                        .mapped = true};
+                        .mapped = !zr_device_is_far(queue->device),
+                        .far = zr_device_is_far(queue->device)};
     out->memory_limit = zr_memory_available(out->memory_reason, sizeof out->memory_reason);
     if (!comm)
         return;
     out->ranks = comm->size;
-    out->mapped = comm->versions != NULL;
+    out->mapped = comm->versions && !out->far;
     out->machine_ranks = comm->machine_ranks;
     out->staging_bytes = zr_comm_staging_bytes(comm);
     out->memory_limit /= zr_local_ranks(comm);
@@ -54,8 +55,8 @@ void zr_machine_take_groups(const zr_grid *grid, zr_machine *machine)
     machine->ranks = data->size;
     machine->tensor_ranks = grid->mesh.size[ZERO_AXIS_tensor];
     machine->tensor_rank = grid->mesh.place[ZERO_AXIS_tensor];
-    machine->mapped = data->versions != NULL;
-    machine->machine_ranks = data->machine_ranks;
+    machine->mapped = data->versions && !machine->far;
+    machine->machine_ranks = machine->far ? 1 : data->machine_ranks;
     machine->staging_bytes = zr_grid_staging_bytes(grid);
 }
 

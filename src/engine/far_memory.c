@@ -1,0 +1,152 @@
+#include "engine/far_memory.h"
+
+#include "engine/engine_internal.h"
+#include "plan/far_spaces.h"
+
+#include <string.h>
+
+static char *space_at(const zero_engine *engine, zr_space_id id) { return engine->spaces[id].at; }
+
+// Waits until the engine's queue has done all that it was given.
+static zero_status finish(zero_engine *engine, zero_error *error)
+{
+    return zr_mark_finish(zr_queue_mark(engine->queue), engine->grid.world->timeout, error);
+}
+
+static void copy(zero_engine *engine, const void *from, void *to, int64_t bytes)
+{
+    if (bytes > 0)
+        zr_engine_run_aside(engine, zr_op_copy(&(zr_bytes){bytes}, from, to));
+}
+
+void zr_far_begin(zero_engine *engine)
+{
+    engine->far.is = zr_device_is_far(engine->queue->device);
+    engine->norms = (zr_norm_sums){&engine->sums.norm, engine->update.squares};
+    if (!engine->far.is || engine->plan->settings.inference)
+        return;
+    engine->norms.step = (zr_exact *)(void *)space_at(engine, ZR_SPACE_NORMS);
+    engine->norms.tensors = engine->norms.step + 1;
+}
+
+zero_status zr_far_clear_stores(zero_engine *engine, zero_error *error)
+{
+    if (!engine->far.is)
+        return ZERO_OK;
+    for (int s = 0; s < ZR_STORE_COUNT; s++) {
+        char *at = zr_store_at(&engine->stores[s], 0);
+        if (at && engine->plan->stores[s].tier == ZERO_TIER_device)
+            zr_engine_run_aside(engine, zr_op_fill(&(zr_bytes){engine->plan->stores[s].bytes}, at));
+    }
+    return finish(engine, error);
+}
+
+// ---- a micro-batch ----
+
+static zero_status refuse_batch(const zero_tensors *batch, int index, zero_error *error)
+{
+    return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                   "a micro-batch of %d tensors, tensor %d of %zu bytes: a device takes tokens and "
+                   "targets, int32 and of the engine's shape",
+                   batch->count, index, zr_tensor_bytes(&batch->at[index]));
+}
+
+zero_status zr_far_send_batch(zero_engine *engine, const zero_tensors *batch, double *loss,
+                              zero_error *error)
+{
+    zr_far *far = &engine->far;
+    int64_t room = zr_far_ids_bytes(engine->plan);
+    engine->view.context.loss = loss;
+    if (!far->is)
+        return ZERO_OK;
+    // The one before last has been read: a loss of each micro-batch is waited for.
+    char *pinned = space_at(engine, ZR_SPACE_SENT_IDS) +
+                   far->batches++ % ZR_FAR_SENT * ZR_FAR_TENSORS * room,
+         *device = space_at(engine, ZR_SPACE_IDS);
+    far->batch = *batch;
+    for (int i = 0; i < batch->count; i++, pinned += room, device += room) {
+        int64_t bytes = (int64_t)zr_tensor_bytes(&batch->at[i]);
+        if (i >= ZR_FAR_TENSORS || batch->at[i].dtype != ZERO_I32 || bytes > room)
+            return refuse_batch(batch, i, error);
+        memcpy(pinned, batch->at[i].data, (size_t)bytes);
+        copy(engine, pinned, device, bytes);
+        far->batch.at[i].data = device;
+    }
+    engine->view.context.device_batch = &far->batch;
+    far->wanted = loss;
+    engine->view.context.loss = (double *)(void *)space_at(engine, ZR_SPACE_LANDING);
+    far->loss = engine->view.context.loss;
+    return ZERO_OK;
+}
+
+zero_status zr_far_bring_loss(zero_engine *engine, zero_error *error)
+{
+    if (!engine->far.is)
+        return ZERO_OK;
+    ZERO_TRY(finish(engine, error));
+    *engine->far.wanted = *engine->far.loss;
+    return ZERO_OK;
+}
+
+// ---- norms ----
+
+static void clear_sums(zero_engine *engine, zr_exact *sums, int64_t count)
+{
+    zr_engine_run_aside(engine, zr_op_fill(&(zr_bytes){count * (int64_t)sizeof *sums}, sums));
+}
+
+void zr_norms_begin_step(zero_engine *engine)
+{
+    if (engine->far.is)
+        clear_sums(engine, engine->norms.step, 1);
+}
+
+void zr_norms_begin_update(zero_engine *engine)
+{
+    clear_sums(engine, engine->norms.tensors, 2 * engine->plan->tensor_count);
+}
+
+static zero_status bring(zero_engine *engine, const zr_exact *sums, int64_t count, zr_exact *to,
+                         zero_error *error)
+{
+    char *landing = space_at(engine, ZR_SPACE_LANDING) + ZR_FAR_PAGE;
+    int64_t bytes = count * (int64_t)sizeof *sums;
+    if (!engine->far.is)
+        return ZERO_OK;
+    copy(engine, sums, landing, bytes);
+    ZERO_TRY(finish(engine, error));
+    memcpy(to, landing, (size_t)bytes);
+    return ZERO_OK;
+}
+
+zero_status zr_norms_bring_step(zero_engine *engine, zero_error *error)
+{
+    return bring(engine, engine->norms.step, 1, &engine->sums.norm, error);
+}
+
+zero_status zr_norms_bring_tensors(zero_engine *engine, zero_error *error)
+{
+    return bring(engine, engine->norms.tensors, 2 * engine->plan->tensor_count,
+                 engine->update.squares, error);
+}
+
+// ---- portions ----
+
+zero_status zr_strips_each(zero_engine *engine, const zr_portion *whole, bool changed,
+                           zr_portion_fn take, void *user, zero_error *error)
+{
+    int64_t size = (int64_t)zero_dtype_bytes(whole->dtype),
+            most = engine->plan->spaces[ZR_SPACE_STRIP].bytes / size;
+    zr_portion strip = {.dtype = whole->dtype, .data = space_at(engine, ZR_SPACE_STRIP)};
+    for (int64_t done = 0; done < whole->span.count; done += strip.span.count) {
+        strip.span = (zr_span){whole->span.first + done, ZR_MIN(most, whole->span.count - done)};
+        copy(engine, whole->data + done * size, strip.data, strip.span.count * size);
+        ZERO_TRY(finish(engine, error));
+        ZERO_TRY(take(user, &strip, error));
+        if (changed)
+            copy(engine, strip.data, whole->data + done * size, strip.span.count * size);
+        ZERO_TRY(finish(engine, error));
+        zr_comm_progress(engine->grid.world, engine->progress.step);
+    }
+    return ZERO_OK;
+}

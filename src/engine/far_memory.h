@@ -1,0 +1,46 @@
+// What the host and a far device hand each other (memory/device.h): ids go up, the loss and norms
+// come down, each after a finish of the queue, and portions of vectors travel by a strip of pinned
+// memory. On the CPU's device nothing travels: both sides use one place.
+#ifndef ZR_ENGINE_FAR_MEMORY_H
+#define ZR_ENGINE_FAR_MEMORY_H
+
+#include "base/numbers.h"
+#include "engine/engine_api.h"
+
+// Where the operations of norms add (zr_norm_add_squares).
+typedef struct zr_norm_sums {
+    zr_exact *step;    // of the gradient
+    zr_exact *tensors; // (2, tensor_count) by tensor, of an update that needs them
+} zr_norm_sums;
+
+typedef struct zr_far {
+    bool is;            // the queue's device is far; else the rest is not used
+    zero_tensors batch; // the current micro-batch as the device has it
+    int64_t batches;    // that have gone up
+    const double *loss; // pinned: where a unit's operation writes it; NULL: nowhere
+    double *wanted;     // where the caller gets it
+} zr_far;
+
+// After the spaces are reserved: finds the places.
+void zr_far_begin(zero_engine *engine);
+// Clears what nobody has written yet and everybody relies on.
+zero_status zr_far_clear_stores(zero_engine *engine, zero_error *error);
+
+// Brings the ids of a micro-batch up, and makes its loss come to *loss (zr_far_bring_loss). shape:
+// of the tensors.
+zero_status zr_far_send_batch(zero_engine *engine, const zero_tensors *batch, double *loss,
+                              zero_error *error);
+// Waits until the loss is there.
+zero_status zr_far_bring_loss(zero_engine *engine, zero_error *error);
+
+void zr_norms_begin_step(zero_engine *engine);
+void zr_norms_begin_update(zero_engine *engine);
+// Brings the sums to engine->sums.norm, or those by tensor to engine->update.squares.
+zero_status zr_norms_bring_step(zero_engine *engine, zero_error *error);
+zero_status zr_norms_bring_tensors(zero_engine *engine, zero_error *error);
+
+// Calls `take` for a portion that lies in a device's memory, strip by strip (zr_engine_vector_each).
+zero_status zr_strips_each(zero_engine *engine, const zr_portion *whole, bool changed,
+                           zr_portion_fn take, void *user, zero_error *error);
+
+#endif
