@@ -172,15 +172,15 @@ void far_work_destroy(far_work *work)
 
 // ---- the backend ----
 
+// Says that the thread submits to the queue; returns the one that does so already, or -1.
+static int enter(far_queue *queue, int host) { return atomic_exchange(&queue->inside, host + 1) - 1; }
+
 // A queue is used by one thread at a time: the next one waits until a finish has covered all.
-static void enter(far_queue *queue, int host)
+static void check_threads(const far_queue *queue, int host, int inside)
 {
-    int other = atomic_exchange(&queue->inside, host + 1);
-    far_lock();
-    if (other && other != host + 1)
-        far_violate("threads %d and %d are inside of queue %d at once", other - 1, host,
-                    queue->index);
     const far_work *last = queue->count ? queue->works[queue->count - 1] : NULL;
+    if (inside >= 0 && inside != host)
+        far_violate("threads %d and %d are inside of queue %d at once", inside, host, queue->index);
     if (last && last->host != host)
         far_violate("thread %d submits to queue %d, and no finish has covered what thread %d "
                     "submitted",
@@ -201,9 +201,11 @@ static void submit(zr_queue *queue, const zr_op *op)
                        .op = *op,
                        .scratch = queue->scratch,
                        .scratch_bytes = queue->scratch_bytes};
+    int inside = enter(self, work->host);
     read_operands(work, self);
     far_touch_note(op->kind);
-    enter(self, work->host);
+    far_lock();
+    check_threads(self, work->host, inside);
     check_pieces(work);
     far_counts()->submitted++;
     far_work_give(self, work);
@@ -230,7 +232,9 @@ static void after(zr_queue *queue, zr_mark mark)
     const far_queue *other = mark.queue->impl;
     far_work *work = far_alloc(sizeof *work);
     *work = (far_work){.host = far_host(), .waits = true};
-    enter(self, work->host);
+    int inside = enter(self, work->host);
+    far_lock();
+    check_threads(self, work->host, inside);
     far_join_mark(self->clock, other, mark.number);
     far_record(&(far_row){.kind = FAR_AFTER,
                           .host = work->host,
