@@ -128,10 +128,11 @@ static void count_piece(const far_piece *piece, int change)
 void far_memory_watch(const far_piece *piece) { count_piece(piece, 1); }
 void far_memory_unwatch(const far_piece *piece) { count_piece(piece, -1); }
 
-void far_memory_open_page(const far_allocation *allocation, size_t byte)
+void far_memory_open_page(const far_allocation *allocation, const void *at, bool open)
 {
-    mprotect(allocation->at + byte / page_bytes() * page_bytes(), page_bytes(),
-             PROT_READ | PROT_WRITE);
+    size_t page = (size_t)((const unsigned char *)at - allocation->at) / page_bytes();
+    int protection = open ? PROT_READ | PROT_WRITE : protection_of(allocation, page);
+    mprotect(allocation->at + page * page_bytes(), page_bytes(), protection);
 }
 
 // ---- the device ----

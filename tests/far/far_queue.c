@@ -173,7 +173,10 @@ void far_work_destroy(far_work *work)
 // ---- the backend ----
 
 // Says that the thread submits to the queue; returns the one that does so already, or -1.
-static int enter(far_queue *queue, int host) { return atomic_exchange(&queue->inside, host + 1) - 1; }
+static int enter(far_queue *queue, int host)
+{
+    return atomic_exchange(&queue->inside, host + 1) - 1;
+}
 
 // A queue is used by one thread at a time: the next one waits until a finish has covered all.
 static void check_threads(const far_queue *queue, int host, int inside)

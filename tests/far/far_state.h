@@ -46,7 +46,8 @@ far_allocation *far_allocation_at(const void *at);
 bool far_allocation_is_reachable(const far_allocation *allocation);
 void far_memory_watch(const far_piece *piece);   // it is under way
 void far_memory_unwatch(const far_piece *piece); // a finish covers it
-void far_memory_open_page(const far_allocation *allocation, size_t byte);
+// Lets the host touch the page of a byte, whatever is under way there; or no longer.
+void far_memory_open_page(const far_allocation *allocation, const void *at, bool open);
 void far_memory_end(void);
 
 // ---- far_touch.c ----

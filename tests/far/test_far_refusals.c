@@ -144,7 +144,7 @@ static void arrays_of_the_host_are_short(void **state)
     open_far(FAR_EAGER);
     zr_run(bench.queue, zr_op_square_sums_exact(&shape, parts, NULL, NULL));
     assert_refused(bench.queue, "operation square_sums_exact: its operand parts is an array of the "
-                               "host's of 4104 bytes, at most 4096 are copied");
+                                "host's of 4104 bytes, at most 4096 are copied");
     shape.parts--;
     zr_run(bench.queue, zr_op_square_sums_exact(&shape, parts, NULL, NULL));
     finish_all(bench.queue);
@@ -157,8 +157,9 @@ static void arrays_of_the_host_are_not_on_the_device(void **state)
     open_far(FAR_EAGER);
     const double *divisor = (void *)bench.device;
     zr_run(bench.queue, zr_op_sum_rows(&shape, divisor, (float *)(void *)bench.pinned,
-                                      (double *)(void *)bench.device));
-    assert_refused(bench.queue, "its operand divisor is an array of the host's, but lies in device");
+                                       (double *)(void *)bench.device));
+    assert_refused(bench.queue,
+                   "its operand divisor is an array of the host's, but lies in device");
     close_far();
 }
 
@@ -211,8 +212,9 @@ static void wait_inside(int signal)
 
 static void *submit_slowly(void *unused)
 {
-    zr_run(bench.queue, zr_op_sum_rows(&(zr_row_sum){1}, meeting.page, (float *)(void *)bench.device,
-                                      (double *)(void *)bench.device));
+    zr_run(bench.queue,
+           zr_op_sum_rows(&(zr_row_sum){1}, meeting.page, (float *)(void *)bench.device,
+                          (double *)(void *)bench.device));
     return NULL;
 }
 
@@ -222,8 +224,8 @@ static void two_threads_are_not_inside_at_once(void **state)
     open_far(FAR_EAGER);
     sem_init(&meeting.inside, 0, 0);
     sem_init(&meeting.go_on, 0, 0);
-    meeting.page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_NONE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    meeting.page =
+        mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(meeting.page != MAP_FAILED);
     signal(SIGSEGV, wait_inside);
     assert_int_equal(pthread_create(&thread, NULL, submit_slowly, NULL), 0);
