@@ -166,7 +166,6 @@ static void record_operation(const far_queue *queue, const far_work *work)
 void far_work_give(far_queue *queue, far_work *work)
 {
     work->number = ++progress[queue->index].given;
-    queue->clock[queue->index] = work->number;
     memcpy(work->clock, queue->clock, sizeof work->clock);
     keep(queue, work);
     for (int i = 0; i < work->piece_count; i++)

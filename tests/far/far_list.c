@@ -42,7 +42,6 @@ static void join_mark(checker *c, uint64_t *clock, const far_row *row)
     }
     if (low)
         join(c, clock, clock_at(c, c->of_row, c->placed[queue][low - 1]));
-    clock[queue] = ZR_MAX(clock[queue], row->mark_number);
 }
 
 static void place_row(checker *c, int index)

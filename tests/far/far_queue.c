@@ -334,11 +334,8 @@ static zero_status place(far_queue *queue, zero_error *error)
 {
     far_lock();
     queue->index = free_place();
-    if (queue->index >= 0) {
-        far_progress *own = far_progress_of(queue->index);
-        own->queue = queue;
-        queue->clock[queue->index] = own->given;
-    }
+    if (queue->index >= 0)
+        far_progress_of(queue->index)->queue = queue;
     far_unlock();
     return queue->index >= 0
                ? ZERO_OK

@@ -60,7 +60,7 @@ void far_touch_note(zr_op_kind kind); // the last operation that this thread sub
 
 typedef struct far_work { // a row of a queue
     uint64_t number;
-    uint64_t clock[FAR_MOST_QUEUES]; // how far each queue has to be; its own: number
+    uint64_t clock[FAR_MOST_QUEUES]; // how far each other queue has to be
     int host;
     bool waits; // an AFTER, which does nothing else
     zr_op op;

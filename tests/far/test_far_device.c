@@ -133,6 +133,7 @@ static void other_ranks_reach_device_memory(void **state)
 static void the_host_pins_its_memory(void **state)
 {
     static char own[1000];
+    zero_error error = {0};
     zr_device *device = far_device();
     far_begin(&eager);
     zr_queue *queue = far_queue_new();
@@ -145,7 +146,8 @@ static void the_host_pins_its_memory(void **state)
     assert_filled((unsigned char *)own, sizeof own, 6);
     device->ops->unpin(device, own, sizeof own);
     far_fill(queue, own, sizeof own, 7);
-    assert_int_equal(zr_mark_finish(zr_queue_mark(queue), 0, NULL), ZERO_ERR_INTERNAL);
+    assert_int_equal(zr_mark_finish(zr_queue_mark(queue), 0, &error), ZERO_ERR_INTERNAL);
+    assert_non_null(strstr(error.message, "is memory of the host"));
     assert_filled((unsigned char *)own, sizeof own, 6);
     zr_queue_close(queue);
     end_clean();

@@ -248,6 +248,14 @@ static void a_word_that_begins_anew_tells_nothing_old(void **state)
     word(FAR_AWAIT, 1, &a, 1);
     run(1, 1, 1, 2);
     assert_ordered();
+    begin();
+    word(FAR_POST, 0, &a, 1);
+    word(FAR_POST, 0, &a, 2);
+    finish(0, 0, run(0, 0, 0, 1));
+    word(FAR_POST, 0, &a, 2);
+    word(FAR_AWAIT, 1, &a, 1); // 1 was of before
+    run(1, 1, 1, 2);
+    assert_ordered();
 }
 
 // ---- leaving out ----
@@ -373,6 +381,16 @@ static void what_queues_are_given_is_recorded(void **state)
     end_clean();
 }
 
+static void rows_are_kept_where_they_are_asked_for(void **state)
+{
+    int count;
+    far_begin(&(far_options){.order = FAR_EAGER});
+    far_note_post(&count, 1);
+    far_rows(&count);
+    assert_int_equal(count, 0);
+    end_clean();
+}
+
 // The waits of three queues that hand data on are needed, each of them.
 static void recorded_waits_are_needed(void **state)
 {
@@ -421,6 +439,7 @@ int main(void)
         cmocka_unit_test(waits_are_needed_or_not),
         cmocka_unit_test(a_step_is_checked_fast),
         cmocka_unit_test(what_queues_are_given_is_recorded),
+        cmocka_unit_test(rows_are_kept_where_they_are_asked_for),
         cmocka_unit_test(recorded_waits_are_needed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
