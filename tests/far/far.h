@@ -67,7 +67,9 @@ typedef enum far_row_kind {
     FAR_ROW_KINDS
 } far_row_kind;
 
-typedef struct far_range { // bytes [first, end) of device or pinned memory
+// Bytes [first, end) of device or pinned memory. Of rows with strides, from the first to the last;
+// a product writes all of its queue's scratch.
+typedef struct far_range {
     uintptr_t first, end;
     bool writes;
 } far_range;

@@ -296,6 +296,7 @@ static void close_queue(zr_queue *queue)
     if (far_reach(self, own->given, 0, &error) != ZERO_OK)
         far_violate("closing a queue: %s", error.message);
     far_cover(self, own->given);
+    own->executed = own->given; // what could not run is given up
     own->queue = NULL;
     far_unlock();
     zr_queue_close(self->inner);

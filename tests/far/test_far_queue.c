@@ -2,7 +2,7 @@
 // and timeouts come.
 #include "far_harness.h"
 
-#include <stdlib.h>
+#include <pthread.h>
 
 enum { QUEUES = 3, BYTES = 100 };
 
@@ -283,6 +283,11 @@ static void closing_what_never_ends_is_told(void **state)
     bench b;
     open_bench(&b, &(far_options){.order = FAR_LAZY});
     zr_queue_after(b.queue[1], (zr_mark){b.queue[0], 1});
+    zr_queue_close(b.queue[1]);
+    b.queue[1] = far_queue_new(); // in its place
+    far_fill(b.queue[1], b.pinned, BYTES, 8);
+    finish_all(b.queue[1]);
+    assert_int_equal(b.pinned[0], 8);
     close_queues(&b);
     release_bench(&b);
     end_with("closing a queue: operation after, number 1 of queue 1, has not ended");
@@ -306,6 +311,68 @@ static void finishes_are_counted(void **state)
     assert_int_equal(report.executed, 1);
 }
 
+// ---- ranks as threads ----
+
+enum { RANKS = 3, ROUNDS = 20 };
+
+static struct {
+    pthread_barrier_t all;
+    zr_share shares[RANKS];
+} world;
+
+// Each fills its memory, and reads that of the next one.
+static void exchange(int rank, zr_queue *compute, zr_queue *down, void *own, unsigned char *seen)
+{
+    zr_device *device = far_device();
+    void *next;
+    device->ops->share(device, own, &world.shares[rank], NULL);
+    pthread_barrier_wait(&world.all);
+    device->ops->attach(device, &world.shares[(rank + 1) % RANKS], &next, NULL);
+    for (int round = 0; round < ROUNDS; round++) {
+        far_fill(compute, own, BYTES, round * RANKS + rank);
+        finish_all(compute);
+        pthread_barrier_wait(&world.all);
+        far_copy(down, next, seen, BYTES);
+        finish_all(down);
+        assert_int_equal(seen[BYTES - 1], round * RANKS + (rank + 1) % RANKS);
+        pthread_barrier_wait(&world.all);
+    }
+    device->ops->detach(device, next);
+    pthread_barrier_wait(&world.all);
+}
+
+static void *run_rank(void *number)
+{
+    zr_queue *compute = far_queue_new(), *down = far_queue_new();
+    void *own = take(ZR_MEMORY_DEVICE, BYTES), *seen = take(ZR_MEMORY_PINNED, BYTES);
+    exchange(*(int *)number, compute, down, own, seen);
+    assert_int_equal(far_finishes_of(far_host()), 2 * ROUNDS);
+    zr_queue_close(compute);
+    zr_queue_close(down);
+    give_back(ZR_MEMORY_DEVICE, own, BYTES);
+    give_back(ZR_MEMORY_PINNED, seen, BYTES);
+    return NULL;
+}
+
+static void ranks_reach_each_other_s_memory(void **state)
+{
+    static const far_order orders[] = {FAR_EAGER, FAR_LAZY, FAR_RANDOM};
+    for (int i = 0; i < ZR_COUNT(orders); i++) {
+        pthread_t thread[RANKS];
+        int numbers[RANKS];
+        far_begin(&(far_options){.order = orders[i]});
+        pthread_barrier_init(&world.all, NULL, RANKS);
+        for (int r = 0; r < RANKS; r++) {
+            numbers[r] = r;
+            assert_int_equal(pthread_create(&thread[r], NULL, run_rank, &numbers[r]), 0);
+        }
+        for (int r = 0; r < RANKS; r++)
+            pthread_join(thread[r], NULL);
+        pthread_barrier_destroy(&world.all);
+        end_clean();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +392,7 @@ int main(void)
         cmocka_unit_test(what_never_ends_is_named),
         cmocka_unit_test(closing_what_never_ends_is_told),
         cmocka_unit_test(finishes_are_counted),
+        cmocka_unit_test(ranks_reach_each_other_s_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
