@@ -95,12 +95,13 @@ static void end_lent(lent *l)
         free(l->arrays[i]);
 }
 
-static void run_far(place *p, const op_case *c, operands *o)
+static void run_far(place *p, zr_queue *ref, const op_case *c, operands *o)
 {
     lent l;
     memcpy(p->pinned, o, sizeof *o);
     zr_op op = c->make(o);
     move_operands(&l, &op, o, p->device);
+    assert_int_equal(zr_op_scratch(p->compute, op), zr_op_scratch(ref, op));
     far_copy(p->up, p->pinned, p->device, sizeof *o);
     zr_queue_after(p->compute, zr_queue_mark(p->up));
     zr_run(p->compute, op);
@@ -116,7 +117,7 @@ static void check_case(place *p, zr_queue *ref, const op_case *c)
 {
     operands *plain = operands_new(), *o = operands_new();
     zr_run(ref, c->make(plain));
-    run_far(p, c, o);
+    run_far(p, ref, c, o);
     p->pinned->update = plain->update; // an array of the host's, which one case changes
     if (memcmp(plain, p->pinned, offsetof(operands, scratch)))
         fail_msg("%s: on the far device its results differ", c->name);

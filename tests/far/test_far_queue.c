@@ -144,6 +144,26 @@ static void random_orders_follow_from_their_seed(void **state)
     assert_int_equal(race_by(1), first);
 }
 
+// A finish, too, runs rows that it does not need.
+static void random_rows_run_at_finishes(void **state)
+{
+    enum { ROWS = 8 };
+    int64_t before = 0;
+    for (uint64_t seed = 0; seed < 5; seed++) {
+        bench b;
+        open_bench(&b, &(far_options){.order = FAR_RANDOM, .seed = seed});
+        far_fill(b.queue[1], b.pinned, BYTES, 0);
+        for (int i = 1; i < ROWS; i++)
+            far_fill(b.queue[0], b.device, BYTES, i);
+        before += executed();
+        for (int i = 0; i < 100; i++)
+            finish_all(b.queue[1]);
+        assert_int_equal(executed(), ROWS);
+        close_bench(&b);
+    }
+    assert_true(before < 5 * ROWS);
+}
+
 static void closing_runs_what_has_not_run(void **state)
 {
     bench b;
@@ -382,6 +402,7 @@ int main(void)
         cmocka_unit_test(eager_rows_run_at_once),
         cmocka_unit_test(lazy_rows_run_when_a_finish_needs_them),
         cmocka_unit_test(random_orders_follow_from_their_seed),
+        cmocka_unit_test(random_rows_run_at_finishes),
         cmocka_unit_test(closing_runs_what_has_not_run),
         cmocka_unit_test(queues_wait_for_marks),
         cmocka_unit_test(a_missing_wait_is_seen),

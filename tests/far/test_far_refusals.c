@@ -67,6 +67,10 @@ static void memory_of_the_host_is_refused(void **state)
     assert_int_equal(on_heap[0], 1);
     far_copy(bench.queue, of_device, bench.device, BYTES);
     assert_refused(bench.queue, "is memory of the host");
+    const double divisor = 1;
+    zr_run(bench.queue, zr_op_sum_rows(&(zr_row_sum){1}, &divisor, (float *)(void *)bench.device,
+                                       (double *)(void *)on_heap)); // lent
+    assert_refused(bench.queue, "operation sum_rows: its operand out, 8 bytes at ");
     give_back(ZR_MEMORY_HOST, of_device, BYTES);
     free(on_heap);
     close_far();
