@@ -1,0 +1,156 @@
+// Training on a device whose memory the host cannot read gives the bits of "ref": in each order in
+// which its queues may work, with no touch of the host, no race in the list of what was submitted,
+// no byte that was not planned, and no wait more than the loss and the norm need.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "far.h"
+#include "harness.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct far_case {
+    const char *name;
+    harness_case run;
+} far_case;
+
+static const far_case cases[] = {
+    {"fp32, AdamW", {.accumulation = 1}},
+    {"two micro-batches, SGD", {.accumulation = 2, .optimizer = "SGD"}},
+    {"LAMB, clipped", {.accumulation = 1, .optimizer = "LAMB", .clipping = 0.1}},
+    {"bf16, dropout",
+     {.accumulation = 2, .precision = "\"bf16\": {\"enabled\": true}", .dropout = 0.1f}},
+    {"fp16, a step is skipped",
+     {.accumulation = 1,
+      .precision = "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 24}"}},
+    {"masked targets, tiles",
+     {.accumulation = 1,
+      .masked = true,
+      .tiles_embedding = 3,
+      .tiles_attention = 2,
+      .tiles_mlp = 2}},
+};
+
+typedef struct far_way {
+    const char *name;
+    far_options options;
+} far_way;
+
+static const far_way ways[] = {{"eager", {.order = FAR_EAGER, .keeps_rows = true}},
+                               {"lazy", {.order = FAR_LAZY, .keeps_rows = true}},
+                               {"random 1", {.order = FAR_RANDOM, .seed = 1, .keeps_rows = true}},
+                               {"random 2", {.order = FAR_RANDOM, .seed = 2, .keeps_rows = true}}};
+
+static void check_list(const char *what)
+{
+    int count;
+    far_race race;
+    char text[200];
+    const far_row *rows = far_rows(&count);
+    assert_true(count > 100);
+    if (!far_races(rows, count, &race))
+        return;
+    far_race_write(rows, &race, text, sizeof text);
+    fail_msg("%s: %s", what, text);
+}
+
+static void check_way(const harness_case *c, const far_way *way, const harness_result *want,
+                      const char *name)
+{
+    static harness_result got;
+    char what[160];
+    far_report report;
+    harness_case run = *c;
+    snprintf(what, sizeof what, "%s, stage %d, %s", name, c->stage, way->name);
+    run.backend = "far";
+    far_begin(&way->options);
+    harness_run(&run, &got);
+    check_list(what);
+    far_end(&report);
+    if (report.violations)
+        fail_msg("%s: %s", what, report.first);
+    assert_int_equal(report.allocations, 0);
+    if (!harness_equal(&got, want) || got.evaluated != want->evaluated ||
+        got.skipped != want->skipped)
+        fail_msg("%s: other bits: losses %a and %a, norms %a and %a", what, got.loss[0],
+                 want->loss[0], got.norm[0], want->norm[0]);
+    harness_expect_held(&got);
+}
+
+static void one_rank_has_the_bits_of_ref(void **state)
+{
+    static harness_result want;
+    for (int i = 0; i < ZR_COUNT(cases); i++)
+        for (int stage = 0; stage <= 3; stage++) {
+            harness_case run = cases[i].run;
+            run.stage = stage;
+            run.ranks = 1;
+            run.batch = 2;
+            harness_run(&run, &want);
+            for (int w = 0; w < ZR_COUNT(ways); w++)
+                check_way(&run, &ways[w], &want, cases[i].name);
+        }
+}
+
+// ---- how often the host waits ----
+
+static int64_t finishes_before[HARNESS_STEPS + 1]; // each step, and the end
+
+static void note_finishes(zero_comm *comm, int step)
+{
+    far_report report;
+    far_report_now(&report);
+    if (step <= HARNESS_STEPS)
+        finishes_before[step] = report.finishes;
+}
+
+static zero_status seal(zero_engine *engine, int step, zero_error *error)
+{
+    if (step == -1)
+        far_seal(); // nothing is reserved in a step
+    if (step == HARNESS_STEPS - 1)
+        far_unseal();
+    return ZERO_OK;
+}
+
+// One wait for the loss of each micro-batch, one for the norm, and one more for LAMB's norms.
+static void the_host_waits_for_losses_and_norms_alone(void **state)
+{
+    static harness_result got;
+    static const struct {
+        const char *optimizer;
+        int64_t accumulation, waits;
+    } asked[] = {{"AdamW", 1, 2}, {"SGD", 3, 4}, {"LAMB", 1, 3}};
+    for (int i = 0; i < ZR_COUNT(asked); i++)
+        for (int stage = 0; stage <= 3; stage++) {
+            const harness_case run = {.stage = stage,
+                                      .ranks = 1,
+                                      .batch = 2,
+                                      .accumulation = (int)asked[i].accumulation,
+                                      .optimizer = asked[i].optimizer,
+                                      .backend = "far",
+                                      .at_step = note_finishes,
+                                      .after = seal};
+            far_report report;
+            far_begin(&(far_options){.order = FAR_LAZY});
+            harness_run(&run, &got);
+            far_end(&report);
+            assert_string_equal(report.first, "");
+            for (int s = 0; s + 1 < HARNESS_STEPS; s++)
+                if (finishes_before[s + 1] - finishes_before[s] != asked[i].waits)
+                    fail_msg("%s, stage %d, step %d: %lld waits, not %lld", asked[i].optimizer,
+                             stage, s, (long long)(finishes_before[s + 1] - finishes_before[s]),
+                             (long long)asked[i].waits);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_rank_has_the_bits_of_ref),
+                                       cmocka_unit_test(the_host_waits_for_losses_and_norms_alone)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
