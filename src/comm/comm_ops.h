@@ -32,6 +32,9 @@ typedef struct zr_comm_ops {
     // the machine have started, because a rank that starts no longer reads what was there.
     zero_status (*all_gather_wait)(zr_handle *handle, zero_error *error);
     zero_status (*start)(zr_handle *handle, zero_error *error); // seals the operand of either
+    // Optional, on a far device: tells the peers that what the handle's operation has read has been
+    // read. Without it there are no windows on such devices.
+    void (*drained)(const zr_handle *handle);
     zero_status (*quiesce)(zr_window *window, int slot, zero_error *error);
     // For small private operands (at most ZR_COMM_SMALL_BYTES). The result is the same on every
     // rank, because operands are combined in the order of ranks 0..N-1.

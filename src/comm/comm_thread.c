@@ -51,6 +51,33 @@ static void note_thread_at_work(zero_comm *comm, zr_rank_thread thread, bool at_
         comm->ops->note(comm, thread, at_work);
 }
 
+static zero_status carry_out(zr_handle *handle, zero_error *error)
+{
+    zero_comm *comm = handle->window->comm;
+    if (!zr_comm_seals_late(comm))
+        return zr_comm_carry_out(handle, error);
+    ZERO_TRY(zr_mark_finish(handle->made, comm->timeout, error));
+    ZERO_TRY(comm->ops->start(handle, error));
+    ZERO_TRY(zr_comm_carry_out(handle, error));
+    handle->done = zr_queue_mark(comm->queue);
+    return ZERO_OK;
+}
+
+// On a far device the operation has only been submitted when the own thread goes on: the peers hear
+// that their operands were read once it has ended.
+static void end_late_operation(const zr_handle *handle)
+{
+    zero_comm *comm = handle->window->comm;
+    zr_comm_thread *comm_thread = comm->comm_thread;
+    if (!zr_comm_seals_late(comm) || comm_thread->failed != ZERO_OK)
+        return;
+    comm_thread->failed = zr_comm_abort_on_failure(
+        comm, zr_mark_finish(handle->done, comm->timeout, &comm_thread->error),
+        &comm_thread->error);
+    if (comm_thread->failed == ZERO_OK)
+        comm->ops->drained(handle);
+}
+
 static void run_operation(void *argument)
 {
     zr_handle *handle = argument;
@@ -61,17 +88,19 @@ static void run_operation(void *argument)
     if (status == ZERO_OK)
         // The own thread may be waiting in another group; the failure reaches it as it does all
         // others.
-        status = zr_comm_abort_on_failure(comm, zr_comm_carry_out(handle, &comm_thread->error),
+        status = zr_comm_abort_on_failure(comm, carry_out(handle, &comm_thread->error),
                                           &comm_thread->error);
     // This comes before the own thread learns of the end, because it may then start another
     // operation.
     note_thread_at_work(comm, ZR_COMM_THREAD_THREAD, false);
+    zr_handle ended = *handle; // which the own thread may reuse
     pthread_mutex_lock(&comm_thread->lock);
     comm_thread->failed = status;
     handle->status = status;
     handle->arrived = true;
     pthread_cond_broadcast(&comm_thread->arrived);
     pthread_mutex_unlock(&comm_thread->lock);
+    end_late_operation(&ended);
 }
 
 zero_status zr_comm_thread_submit(zero_comm *comm, zr_handle *handle, zero_error *error)

@@ -113,13 +113,22 @@ static int64_t bytes_over_network(const zr_handle *handle)
                                        comm->strangers, comm->fetches);
 }
 
-static zero_status start_collective(zr_handle *handle, zero_error *error)
+// On a far device the comm thread seals the operand, once it is there.
+static zero_status submit_operation(zr_handle *handle, zero_error *error)
 {
     zero_comm *comm = handle->window->comm;
     handle->thread = comm->comm_thread ? ZR_COMM_THREAD_THREAD : ZR_OWN_THREAD;
-    ZERO_TRY(comm->ops->start(handle, error));
-    if (comm->comm_thread)
-        ZERO_TRY(zr_comm_thread_submit(comm, handle, error));
+    if (comm->compute)
+        handle->made = zr_queue_mark(comm->compute);
+    if (!zr_comm_seals_late(comm))
+        ZERO_TRY(comm->ops->start(handle, error));
+    return comm->comm_thread ? zr_comm_thread_submit(comm, handle, error) : ZERO_OK;
+}
+
+static zero_status start_collective(zr_handle *handle, zero_error *error)
+{
+    zero_comm *comm = handle->window->comm;
+    ZERO_TRY(submit_operation(handle, error));
     handle->pending = true;
     zr_comm_count(comm, handle->op, handle->slot, handle->shard_elems, bytes_fetched(handle),
                   bytes_over_network(handle));
@@ -174,6 +183,14 @@ zero_status zr_comm_start_blocks(zr_window *window, int slot, int64_t offset, in
     return zr_comm_abort_on_failure(comm, start_collective(out, error), error);
 }
 
+static void put_own_shard(zero_comm *comm, char *place, const void *own, int64_t bytes)
+{
+    if (comm->compute)
+        zr_run(comm->compute, zr_op_copy(&(zr_bytes){bytes}, own, place));
+    else
+        zr_comm_copy(comm, place, own, bytes);
+}
+
 zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, int64_t shard_elems,
                                  zero_dtype dtype, int bits, const void *own, zr_handle *out,
                                  zero_error *error)
@@ -192,7 +209,7 @@ zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, in
     int64_t bytes = zr_handle_stride(out);
     char *place = window->mine + offset + comm->rank * bytes;
     if (window->kind != ZR_WINDOW_MACHINE && bytes > 0 && own != place)
-        zr_comm_copy(comm, place, own, bytes);
+        put_own_shard(comm, place, own, bytes);
     if (window->kind != ZR_WINDOW_MACHINE || own == place)
         out->own = NULL;
     return zr_comm_abort_on_failure(comm, start_collective(out, error), error);
@@ -207,6 +224,17 @@ static zero_status await_comm_thread(zr_handle *handle, zero_error *error)
     return status;
 }
 
+// What the rank computes from now on comes after the operation.
+static zero_status await_operation(zr_handle *handle, zero_error *error)
+{
+    zero_comm *comm = handle->window->comm;
+    ZERO_TRY(comm->comm_thread ? await_comm_thread(handle, error)
+                               : zr_comm_carry_out(handle, error));
+    if (comm->compute)
+        zr_queue_after(comm->compute, handle->done);
+    return ZERO_OK;
+}
+
 zero_status zr_comm_wait(zr_handle *handle, zero_error *error)
 {
     zero_comm *comm = handle->window->comm;
@@ -216,8 +244,7 @@ zero_status zr_comm_wait(zr_handle *handle, zero_error *error)
     assert(handle->pending);
     handle->pending = false;
     int64_t begin = zr_recorder_begin(comm->recorder);
-    zero_status status =
-        comm->comm_thread ? await_comm_thread(handle, error) : zr_comm_carry_out(handle, error);
+    zero_status status = await_operation(handle, error);
     zr_recorder_add(comm->recorder, what, begin, bytes_fetched(handle), 0, handle->slot);
     return zr_comm_abort_on_failure(comm, status, error);
 }
@@ -238,6 +265,20 @@ zero_status zr_comm_quiesce(zr_window *window, int slot, zero_error *error)
     return zr_comm_abort_on_failure(comm, comm->ops->quiesce(window, slot, error), error);
 }
 
+// Carries an operation out at once: on a far device by the comm thread, which has nothing else to
+// do.
+static zero_status run_operation(zr_handle *handle, zero_error *error)
+{
+    zero_comm *comm = handle->window->comm;
+    if (zr_comm_seals_late(comm)) {
+        handle->arrived = false;
+        ZERO_TRY(submit_operation(handle, error));
+        return await_operation(handle, error);
+    }
+    ZERO_TRY(comm->ops->start(handle, error));
+    return zr_comm_carry_out(handle, error);
+}
+
 static zero_status all_reduce(zr_window *window, int slot, int64_t offset, int64_t shard_elems,
                               zero_error *error)
 {
@@ -252,11 +293,10 @@ static zero_status all_reduce(zr_window *window, int slot, int64_t offset, int64
     const zr_sum_target own = {.data = (float *)(window->mine + offset) +
                                        window->comm->rank * shard_elems,
                                .dtype = ZERO_F32};
-    ZERO_TRY(ops->start(&handle, error));
-    ZERO_TRY(ops->reduce_scatter_wait(&handle, &own, error));
+    handle.to = own;
+    ZERO_TRY(run_operation(&handle, error));
     handle.op = ZERO_COMM_all_gather;
-    ZERO_TRY(ops->start(&handle, error));
-    ZERO_TRY(ops->all_gather_wait(&handle, error));
+    ZERO_TRY(run_operation(&handle, error));
     return ops->quiesce(window, slot, error);
 }
 
@@ -335,15 +375,27 @@ zero_status zr_comm_attach(zero_comm *comm, int threads, zero_error *error)
     return ZERO_OK;
 }
 
-zero_status zr_comm_use_queue(zero_comm *comm, zr_queue *queue, zero_error *error)
+zero_status zr_comm_use_queue(zero_comm *comm, zr_queue *compute, zero_error *error)
 {
-    if (comm->size > 1)
+    comm->compute = compute;
+    if (comm->size == 1) {
+        comm->queue = compute;
+        return ZERO_OK;
+    }
+    if (!comm->ops->drained)
         return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                       "rank %d of %d: several ranks on \"%s\", whose memory the host cannot read: "
-                       "this version trains one rank on it",
-                       zr_comm_job_rank(comm, comm->rank), comm->size, queue->device->ops->name);
-    comm->queue = queue;
-    return ZERO_OK;
+                       "communicator \"%s\" reaches the memory of the host, and not that of \"%s\"",
+                       comm->ops->name, compute->device->ops->name);
+    ZERO_TRY(
+        zr_queue_open(compute->backend->name, compute->backend->path(), 1, &comm->queue, error));
+    return zr_comm_overlap(comm, error);
+}
+
+void zr_comm_leave_queue(zero_comm *comm)
+{
+    if (comm->queue != comm->compute)
+        zr_queue_close(comm->queue);
+    comm->queue = comm->compute = NULL;
 }
 
 zero_status zr_comm_region_create(zero_comm *comm, int64_t bytes, char **out, zero_error *error)
@@ -365,7 +417,7 @@ void zr_comm_region_destroy(zero_comm *comm, char *at, int64_t bytes)
 
 void zr_comm_detach(zero_comm *comm)
 {
-    comm->queue = NULL;
+    zr_comm_leave_queue(comm);
     comm->attached = false;
     comm->threads = threads_to_attach(comm, 0);
     comm->work = 0;

@@ -60,8 +60,9 @@ struct zero_comm {
     int threads; // OpenMP threads that sums and copies of this rank may use; 0: 1
     // Copies and sums shards of windows at once, where no queue does it.
     const struct zr_backend *backend;
-    // The queue that does it: of the device in whose memory the windows lie; NULL: the host's.
-    struct zr_queue *queue;
+    // On a far device, in whose memory the windows lie (zr_comm_use_queue), else NULL: the queue
+    // that does it, and the one on which the rank computes.
+    struct zr_queue *queue, *compute;
     // Of the job's communicator, for messages: the step is set by zr_comm_progress; the bytes of
     // this rank's plan by zr_comm_report_need, the ranks of a model by zr_comm_report_multiple,
     // this rank's work by zr_comm_report_work.
@@ -152,8 +153,10 @@ static inline int64_t zr_staging_bytes(int ranks) { return 2 * ranks * zr_stagin
 zero_status zr_comm_attach(zero_comm *comm, int threads, zero_error *error);
 // Makes windows lie in the memory of a far device, and a queue of it copy and sum shards, until
 // zr_comm_detach. Called after zr_comm_attach, before the first window. Not collective.
+// compute: the queue on which the rank computes operands and reads results. Of several ranks, a
+// comm thread carries operations out, on a queue of its own.
 // ZERO_ERR_UNSUPPORTED: this communicator reaches the host's memory only.
-zero_status zr_comm_use_queue(zero_comm *comm, struct zr_queue *queue, zero_error *error);
+zero_status zr_comm_use_queue(zero_comm *comm, struct zr_queue *compute, zero_error *error);
 void zr_comm_detach(zero_comm *comm); // also ends recording
 // Sets where collectives and waits are recorded from now on; NULL: nowhere. Called by the attached
 // engine.

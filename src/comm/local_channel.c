@@ -117,8 +117,7 @@ static zero_status local_send(zr_channels *channels, int channel, int slot, int6
     uint64_t sent = atomic_load_explicit(&words->sent, memory_order_relaxed);
     assert(atomic_load_explicit(&words->released, memory_order_relaxed) == sent); // it was taken
     words->bytes = bytes;
-    atomic_store_explicit(&words->sent, sent + 1, memory_order_release);
-    zr_local_ring_own(channels->comm->impl);
+    zr_local_post(channels->comm->impl, &words->sent, sent + 1);
     return ZERO_OK;
 }
 
@@ -138,8 +137,7 @@ static zero_status local_release(zr_channels *channels, int channel, int slot, z
     slot_words *words = words_of_slot(channels, channel, slot);
     uint64_t released = atomic_load_explicit(&words->released, memory_order_relaxed);
     assert(atomic_load_explicit(&words->sent, memory_order_relaxed) > released); // it was received
-    atomic_store_explicit(&words->released, released + 1, memory_order_release);
-    zr_local_ring_own(channels->comm->impl);
+    zr_local_post(channels->comm->impl, &words->released, released + 1);
     return ZERO_OK;
 }
 

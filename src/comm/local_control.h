@@ -123,6 +123,9 @@ static inline void zr_local_ring_own(const zr_local *local)
 }
 
 // local_wait.c
+// Sets a word that peers wait for, with all that was written before, and wakes them.
+void zr_local_post(const zr_local *local, _Atomic uint64_t *word, uint64_t value);
+
 typedef struct zr_wait {
     const _Atomic uint64_t *word; // of rank `peer`
     int shift;                    // ready when (*word >> shift) >= target

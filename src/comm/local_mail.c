@@ -40,9 +40,8 @@ static zero_status run_round(zero_comm *comm, const char *doing, const void *dat
         memcpy(zr_area_small(local->area, comm->size, comm->rank, (int)(local->round & 1)), data,
                (size_t)bytes);
     uint64_t check = (uint64_t)(bytes << 5 | kind) & ((1u << CHECK_BITS) - 1);
-    atomic_store_explicit(&local->area->ranks[comm->rank].posted,
-                          local->round << CHECK_BITS | check, memory_order_release);
-    zr_local_ring_own(local);
+    zr_local_post(local, &local->area->ranks[comm->rank].posted,
+                  local->round << CHECK_BITS | check);
     return await_round(comm, doing, check, error);
 }
 
@@ -85,8 +84,7 @@ static zero_status send_chunk(zero_comm *comm, const char *data, int64_t bytes, 
     memcpy(zr_area_mail(local->area, comm->size, comm->rank, buffer), data, (size_t)bytes);
     _Atomic uint64_t *sent = zr_area_sent(local->area, comm->size, comm->rank, to);
     uint64_t count = (atomic_load_explicit(sent, memory_order_relaxed) >> BUFFER_BITS) + 1;
-    atomic_store_explicit(sent, count << BUFFER_BITS | (uint64_t)buffer, memory_order_release);
-    zr_local_ring_own(local);
+    zr_local_post(local, sent, count << BUFFER_BITS | (uint64_t)buffer);
     local->mail[buffer].to = to;
     local->mail[buffer].count = count;
     local->mails++;
@@ -117,8 +115,7 @@ static zero_status recv_chunk(zero_comm *comm, char *data, int64_t bytes, int fr
     uint64_t word = atomic_load_explicit(sent, memory_order_acquire);
     int buffer = (int)(word & 1) ^ (word >> BUFFER_BITS != count);
     memcpy(data, zr_area_mail(local->area, comm->size, from, buffer), (size_t)bytes);
-    atomic_store_explicit(taken, count, memory_order_release);
-    zr_local_ring_own(local);
+    zr_local_post(local, taken, count);
     return ZERO_OK;
 }
 

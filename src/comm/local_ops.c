@@ -33,9 +33,7 @@ zero_status zr_local_start(zr_handle *handle, zero_error *error)
     zr_local_window *mine = window->impl;
     handle->sequence = ++mine->sequence[handle->slot];
     zr_slot_words *words = zr_slot_words_of(window, handle->slot, window->comm->rank);
-    atomic_store_explicit(&words->sealed, handle->sequence << CHECK_BITS | hash_operation(handle),
-                          memory_order_release);
-    zr_local_ring_own(local);
+    zr_local_post(local, &words->sealed, handle->sequence << CHECK_BITS | hash_operation(handle));
     return ZERO_OK;
 }
 
@@ -59,12 +57,18 @@ static zero_status await_sealed(const zr_handle *handle, int rank, const char *d
     return ZERO_OK;
 }
 
-static void mark_drained(const zr_handle *handle)
+void zr_local_drained(const zr_handle *handle)
 {
     zero_comm *comm = handle->window->comm;
     zr_slot_words *words = zr_slot_words_of(handle->window, handle->slot, comm->rank);
-    atomic_store_explicit(&words->drained, handle->sequence, memory_order_release);
-    zr_local_ring_own(comm->impl);
+    zr_local_post(comm->impl, &words->drained, handle->sequence);
+}
+
+// On a far device the reading has only been submitted: the comm thread tells when it has ended.
+static void end_reading(const zr_handle *handle)
+{
+    if (!zr_comm_seals_late(handle->window->comm))
+        zr_local_drained(handle);
 }
 
 zero_status zr_local_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to,
@@ -79,7 +83,7 @@ zero_status zr_local_reduce_scatter_wait(zr_handle *handle, const zr_sum_target 
         source[r] = zr_local_region(handle->window, r) + handle->offset + comm->rank * shard_bytes;
     }
     zr_handle_sum(handle, to, source, comm->size, handle->shard_elems);
-    mark_drained(handle);
+    end_reading(handle);
     return ZERO_OK;
 }
 
@@ -118,18 +122,14 @@ static zero_status await_all(zr_window *window, int slot, size_t word, uint64_t 
 static zero_status publish_version(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
     zero_comm *comm = window->comm;
-    atomic_store_explicit(&zr_slot_words_of(window, slot, comm->rank)->published, version,
-                          memory_order_release);
-    zr_local_ring_own(comm->impl);
+    zr_local_post(comm->impl, &zr_slot_words_of(window, slot, comm->rank)->published, version);
     return ZERO_OK;
 }
 
 static zero_status release_version(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
     zero_comm *comm = window->comm;
-    atomic_store_explicit(&zr_slot_words_of(window, slot, comm->rank)->released, version,
-                          memory_order_release);
-    zr_local_ring_own(comm->impl);
+    zr_local_post(comm->impl, &zr_slot_words_of(window, slot, comm->rank)->released, version);
     return ZERO_OK;
 }
 
@@ -160,7 +160,7 @@ static zero_status gather_into_machine(zr_handle *handle, zero_error *error)
     ZERO_TRY(publish_version(window, handle->slot, handle->sequence, error));
     ZERO_TRY(await_all(window, handle->slot, offsetof(zr_slot_words, published), handle->sequence,
                        handle->thread, "all_gather", error));
-    mark_drained(handle);
+    end_reading(handle);
     return ZERO_OK;
 }
 
@@ -177,7 +177,7 @@ zero_status zr_local_all_gather_wait(zr_handle *handle, zero_error *error)
         if (window->kind == ZR_WINDOW_SYMMETRIC)
             zr_comm_copy(window->comm, window->mine + at, zr_local_region(window, r) + at, bytes);
     }
-    mark_drained(handle);
+    end_reading(handle);
     return ZERO_OK;
 }
 

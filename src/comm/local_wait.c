@@ -302,6 +302,12 @@ static zero_status await_ringing(zero_comm *comm, const zr_wait *wait, int rank,
     }
 }
 
+void zr_local_post(const zr_local *local, _Atomic uint64_t *word, uint64_t value)
+{
+    atomic_store_explicit(word, value, memory_order_release);
+    zr_local_ring_own(local);
+}
+
 zero_status zr_local_await(zero_comm *comm, const zr_wait *wait, zero_error *error)
 {
     zr_local *local = comm->impl;

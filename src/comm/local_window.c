@@ -6,6 +6,7 @@
 #include "comm/local_window.h"
 
 #include "base/alloc.h"
+#include "comm/local_far_window.h"
 #include "comm/region.h"
 
 #include <errno.h>
@@ -19,6 +20,9 @@ typedef struct shape {
     int64_t words, stride, bytes;
 } shape;
 
+// Those of channels lie in the host's memory, for they are made here without a queue's device.
+static bool is_far(const zr_window *window) { return window->comm->queue && window->slots > 0; }
+
 static zero_status measure_window(const zr_window *window, shape *out, zero_error *error)
 {
     int ranks = window->comm->size;
@@ -28,7 +32,7 @@ static zero_status measure_window(const zr_window *window, shape *out, zero_erro
         return zr_fail(error, ZERO_ERR_MEMORY,
                        "a window of %lld bytes on %d ranks is more than can be addressed",
                        (long long)window->bytes, ranks);
-    int64_t region = ZR_ROUND_UP(window->bytes, ZR_PAGE);
+    int64_t region = is_far(window) ? 0 : ZR_ROUND_UP(window->bytes, ZR_PAGE);
     out->words =
         ZR_ROUND_UP((int64_t)sizeof(zr_slot_words) * ZR_MAX(window->slots, 1) * ranks, ZR_PAGE);
     out->stride = one ? 0 : region;
@@ -133,9 +137,9 @@ static zero_status map_window(zr_window *window, const shape *shape, zr_window_e
     return zr_region_touch(mine->base + offset, bytes, error);
 }
 
-// Leaves a window. The last user gives the pages back; processes punch a hole, because others may
-// still map later windows of the memfd.
-static void leave_window(zr_local *local, zr_local_window *mine)
+// Leaves a window; returns whether all ranks have. The last user gives the pages back; processes
+// punch a hole, because others may still map later windows of the memfd.
+static bool leave_window(zr_local *local, zr_local_window *mine)
 {
     zr_window_entry *entry = mine->entry;
     int64_t offset = entry->offset;
@@ -143,11 +147,12 @@ static void leave_window(zr_local *local, zr_local_window *mine)
     if (local->memfd >= 0 && mine->base)
         munmap(mine->base, (size_t)mine->mapped);
     if (atomic_fetch_sub(&entry->users, 1) != 1)
-        return;
+        return false;
     if (local->memfd >= 0)
         fallocate(local->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, mine->mapped);
     else
         munmap(shared, (size_t)mine->mapped);
+    return true;
 }
 
 // Runs on rank 0: finds an entry that no window uses.
@@ -192,13 +197,19 @@ zero_status zr_local_window_create(zero_comm *comm, zr_window *window, zero_erro
         goto undo_prepare;
     mine->entry = entry;
     window->impl = mine;
-    status = agree_on_window(window, map_window(window, &shape, entry, &own), &own, &place, error);
+    status = map_window(window, &shape, entry, &own);
+    if (status == ZERO_OK && is_far(window))
+        status = zr_far_window_reserve(window, &own);
+    status = agree_on_window(window, status, &own, &place, error);
+    if (status == ZERO_OK && is_far(window))
+        status = zr_far_window_attach(window, error);
     if (status != ZERO_OK)
         goto undo_map;
     window->mine = zr_local_region(window, comm->rank);
     return ZERO_OK;
 undo_map:
-    leave_window(local, mine);
+    zr_far_window_detach(window);
+    zr_far_window_release(window, leave_window(local, mine));
     zr_free(mine);
     window->impl = NULL;
     return status;
@@ -211,6 +222,7 @@ undo_prepare:
 
 void zr_local_window_destroy(zr_window *window)
 {
-    leave_window(window->comm->impl, window->impl);
+    zr_far_window_detach(window);
+    zr_far_window_release(window, leave_window(window->comm->impl, window->impl));
     zr_free(window->impl);
 }

@@ -25,6 +25,8 @@ typedef struct zr_local_window {
     int64_t stride;       // bytes from one rank's region to the next; 0: there is one region
     zr_slot_words *words; // (slots, N)
     char *data;           // rank 0's region, or the shared one
+    char **regions;       // (N) on a far device (local_far_window.h); NULL: they follow each other
+    bool attached;        // this rank reaches all regions
     uint64_t sequence[];  // (slots) number of operations that this rank has started
 } zr_local_window;
 
@@ -37,7 +39,7 @@ static inline zr_slot_words *zr_slot_words_of(const zr_window *window, int slot,
 static inline char *zr_local_region(const zr_window *window, int rank)
 {
     const zr_local_window *local = window->impl;
-    return local->data + rank * local->stride;
+    return local->regions ? local->regions[rank] : local->data + rank * local->stride;
 }
 
 // local_window.c
@@ -48,6 +50,7 @@ void zr_local_window_destroy(zr_window *window);
 zero_status zr_local_start(zr_handle *handle, zero_error *error);
 zero_status zr_local_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to,
                                          zero_error *error);
+void zr_local_drained(const zr_handle *handle);
 zero_status zr_local_all_gather_wait(zr_handle *handle, zero_error *error);
 zero_status zr_local_quiesce(zr_window *window, int slot, zero_error *error);
 extern const zr_version_ops zr_local_versions;

@@ -113,6 +113,7 @@ void zero_comm_destroy(zero_comm *comm)
     zr_comm_thread_drain(comm);
     zr_comm_thread_destroy(comm->comm_thread);
     comm->comm_thread = NULL;
+    zr_comm_leave_queue(comm);
     int *members = (int *)comm->members;
     comm->ops->destroy(comm);
     zr_free(members);

@@ -89,6 +89,14 @@ static inline void zr_comm_run(zero_comm *comm, zr_op op)
     zr_run(comm->queue ? comm->queue : &host, op);
 }
 
+// Returns whether operands are sealed by the comm thread, once their queue has made them.
+static inline bool zr_comm_seals_late(const zero_comm *comm)
+{
+    return comm->compute && comm->queue != comm->compute;
+}
+// Closes the queue of a communicator on a far device.
+void zr_comm_leave_queue(zero_comm *comm);
+
 // Reserves and releases a region of a window: of the queue's device, where there is a queue.
 zero_status zr_comm_region_create(zero_comm *comm, int64_t bytes, char **out, zero_error *error);
 void zr_comm_region_destroy(zero_comm *comm, char *at, int64_t bytes);

@@ -17,7 +17,7 @@
 #define ZR_COMM_WINDOW_H
 
 #include "base/errors.h"
-#include "compute/tree_ops.h"
+#include "compute/compute.h"
 #include <zero/comm.h>
 #include <zero/traffic.h>
 
@@ -53,6 +53,8 @@ typedef struct zr_handle { // an operation that was started
     int bits;         // of codes in blocks (base/blocks.h) in place of elements of dtype; 0: none
     zr_sum_target to; // of a reduce-scatter
     const void *own;  // the own shard of an all-gather; NULL: in place
+    // On a far device: what made the operand, and what carried the operation out.
+    zr_mark made, done;
     uint64_t sequence;
     zr_rank_thread thread; // the thread that carries it out
     bool pending;

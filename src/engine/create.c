@@ -185,6 +185,22 @@ static void say_draw(const zero_engine *engine)
            text, nvme ? ", and writes them to NVMe" : "");
 }
 
+// Makes the windows of all groups lie on the queue's device.
+static zero_status use_queue_of_device(zero_engine *engine, zero_error *error)
+{
+    const zr_grid *grid = &engine->grid;
+    zero_comm *const groups[] = {grid->data, grid->tensor, grid->replicas};
+    if (grid->pipeline)
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "a pipeline of %d stages on \"%s\": messages between stages lie in the "
+                       "host's memory in this version, which that device cannot compute on",
+                       grid->pipeline->size, engine->queue->device->ops->name);
+    for (int i = 0; i < ZR_COUNT(groups); i++)
+        if (groups[i])
+            ZERO_TRY(zr_comm_use_queue(groups[i], engine->queue, error));
+    return ZERO_OK;
+}
+
 static zero_status prepare_engine(zero_engine *engine, zero_error *error)
 {
     zr_arena *workspace = &engine->spaces[ZR_SPACE_WORKSPACE].arena;
@@ -193,7 +209,7 @@ static zero_status prepare_engine(zero_engine *engine, zero_error *error)
     ZERO_TRY(zr_parts_check(&engine->grid, engine->plan, error));
     ZERO_TRY(make_tables(engine, error));
     if (zr_device_is_far(queue->device))
-        ZERO_TRY(zr_comm_use_queue(engine->grid.data, queue, error));
+        ZERO_TRY(use_queue_of_device(engine, error));
     say_reserve(engine);
     ZERO_TRY(zr_spaces_reserve(engine, error));
     zr_far_begin(engine);

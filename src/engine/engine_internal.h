@@ -189,7 +189,7 @@ struct zero_engine {
 
 // Runs an operation that moves or clears a few bytes beside the arithmetic of a step: recordings do
 // not list it, and predictions do not count it.
-static inline void zr_engine_run_aside(zero_engine *engine, zr_op op)
+static inline void zr_engine_run_aside(const zero_engine *engine, zr_op op)
 {
     zr_queue queue = zr_queue_inside(engine->queue);
     zr_run(&queue, op);

@@ -1,5 +1,6 @@
 #include "engine/far_memory.h"
 
+#include "base/dtype.h"
 #include "engine/engine_internal.h"
 #include "plan/far_spaces.h"
 
@@ -147,6 +148,37 @@ zero_status zr_strips_each(zero_engine *engine, const zr_portion *whole, bool ch
             copy(engine, strip.data, whole->data + done * size, strip.span.count * size);
         ZERO_TRY(finish(engine, error));
         zr_comm_progress(engine->grid.world, engine->progress.step);
+    }
+    return ZERO_OK;
+}
+
+static bool is_on_device(const zero_engine *engine, const char *at)
+{
+    for (int s = 0; s < ZR_STORE_COUNT; s++) {
+        const char *first = zr_store_at(&engine->stores[s], 0);
+        if (first && engine->stores[s].tier == ZERO_TIER_device && at >= first &&
+            at < first + engine->stores[s].bytes)
+            return true;
+    }
+    return false;
+}
+
+zero_status zr_vector_broadcast(zero_engine *engine, void *at, int64_t bytes, int root,
+                                zero_error *error)
+{
+    zero_comm *data = engine->grid.data;
+    char *strip = space_at(engine, ZR_SPACE_STRIP), *place = at;
+    if (!engine->far.is || !is_on_device(engine, at))
+        return zr_comm_broadcast(data, at, bytes, root, error);
+    for (int64_t done = 0, n; done < bytes; done += n) {
+        n = ZR_MIN(engine->plan->spaces[ZR_SPACE_STRIP].bytes, bytes - done);
+        if (data->rank == root)
+            copy(engine, place + done, strip, n);
+        ZERO_TRY(finish(engine, error));
+        ZERO_TRY(zr_comm_broadcast(data, strip, n, root, error));
+        if (data->rank != root)
+            copy(engine, strip, place + done, n);
+        ZERO_TRY(finish(engine, error));
     }
     return ZERO_OK;
 }

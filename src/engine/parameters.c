@@ -87,9 +87,9 @@ static zero_status broadcast_states(zero_engine *engine, zr_vector first, zr_vec
         bool whole = zr_update_range(engine, p).count > shard;
         for (zr_vector v = first; v <= last; v++)
             for (int r = 0; r < data->size && whole && zr_engine_has_state(engine, p, v); r++)
-                ZERO_TRY(zr_comm_broadcast(data, zr_vector_at(engine, p, v, r * shard),
-                                           zr_vector_bytes(&engine->plan->settings, v, shard), r,
-                                           error));
+                ZERO_TRY(zr_vector_broadcast(engine, zr_vector_at(engine, p, v, r * shard),
+                                             zr_vector_bytes(&engine->plan->settings, v, shard), r,
+                                             error));
     }
     return ZERO_OK;
 }

@@ -65,7 +65,7 @@ static void check_way(const harness_case *c, const far_way *way, const harness_r
     char what[160];
     far_report report;
     harness_case run = *c;
-    snprintf(what, sizeof what, "%s, stage %d, %s", name, c->stage, way->name);
+    snprintf(what, sizeof what, "%s, stage %d, %d ranks, %s", name, c->stage, c->ranks, way->name);
     run.backend = "far";
     far_begin(&way->options);
     harness_run(&run, &got);
@@ -81,20 +81,26 @@ static void check_way(const harness_case *c, const far_way *way, const harness_r
     harness_expect_held(&got);
 }
 
-static void one_rank_has_the_bits_of_ref(void **state)
+static void check_ranks(int ranks)
 {
     static harness_result want;
     for (int i = 0; i < ZR_COUNT(cases); i++)
         for (int stage = 0; stage <= 3; stage++) {
             harness_case run = cases[i].run;
             run.stage = stage;
-            run.ranks = 1;
+            run.ranks = ranks;
             run.batch = 2;
             harness_run(&run, &want);
             for (int w = 0; w < ZR_COUNT(ways); w++)
                 check_way(&run, &ways[w], &want, cases[i].name);
         }
 }
+
+static void one_rank_has_the_bits_of_ref(void **state) { check_ranks(1); }
+
+static void two_ranks_have_the_bits_of_ref(void **state) { check_ranks(2); }
+
+static void four_ranks_have_the_bits_of_ref(void **state) { check_ranks(4); }
 
 // ---- how often the host waits ----
 
@@ -151,6 +157,8 @@ static void the_host_waits_for_losses_and_norms_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(one_rank_has_the_bits_of_ref),
+                                       cmocka_unit_test(two_ranks_have_the_bits_of_ref),
+                                       cmocka_unit_test(four_ranks_have_the_bits_of_ref),
                                        cmocka_unit_test(the_host_waits_for_losses_and_norms_alone)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,23 @@
+// What ranks tell each other by words, for the lists of the far device. The linker puts these
+// functions around those of comm/.
+#include "comm/local_control.h"
+#include "far.h"
+
+void __real_zr_local_post(const zr_local *local, _Atomic uint64_t *word, uint64_t value);
+void __wrap_zr_local_post(const zr_local *local, _Atomic uint64_t *word, uint64_t value);
+zero_status __real_zr_local_await(zero_comm *comm, const zr_wait *wait, zero_error *error);
+zero_status __wrap_zr_local_await(zero_comm *comm, const zr_wait *wait, zero_error *error);
+
+void __wrap_zr_local_post(const zr_local *local, _Atomic uint64_t *word, uint64_t value)
+{
+    far_note_post((const void *)word, value);
+    __real_zr_local_post(local, word, value);
+}
+
+zero_status __wrap_zr_local_await(zero_comm *comm, const zr_wait *wait, zero_error *error)
+{
+    zero_status status = __real_zr_local_await(comm, wait, error);
+    if (status == ZERO_OK)
+        far_note_await((const void *)wait->word, wait->target << wait->shift);
+    return status;
+}
