@@ -32,8 +32,10 @@ typedef struct zr_comm_ops {
     // the machine have started, because a rank that starts no longer reads what was there.
     zero_status (*all_gather_wait)(zr_handle *handle, zero_error *error);
     zero_status (*start)(zr_handle *handle, zero_error *error); // seals the operand of either
-    // Optional, on a far device: tells the peers that what the handle's operation has read has been
-    // read. Without it there are no windows on such devices.
+    // Optional, for windows on far devices: `number` counts an operation when it is started, on the
+    // rank's own thread, so that quiesce waits for its readers, also before `start` seals it on the
+    // comm thread; `drained` tells the peers that what the operation reads has been read.
+    void (*number)(zr_handle *handle);
     void (*drained)(const zr_handle *handle);
     zero_status (*quiesce)(zr_window *window, int slot, zero_error *error);
     // For small private operands (at most ZR_COMM_SMALL_BYTES). The result is the same on every

@@ -120,7 +120,9 @@ static zero_status submit_operation(zr_handle *handle, zero_error *error)
     handle->thread = comm->comm_thread ? ZR_COMM_THREAD_THREAD : ZR_OWN_THREAD;
     if (comm->compute)
         handle->made = zr_queue_mark(comm->compute);
-    if (!zr_comm_seals_late(comm))
+    if (zr_comm_seals_late(comm))
+        comm->ops->number(handle);
+    else
         ZERO_TRY(comm->ops->start(handle, error));
     return comm->comm_thread ? zr_comm_thread_submit(comm, handle, error) : ZERO_OK;
 }
@@ -270,6 +272,7 @@ zero_status zr_comm_quiesce(zr_window *window, int slot, zero_error *error)
 static zero_status run_operation(zr_handle *handle, zero_error *error)
 {
     zero_comm *comm = handle->window->comm;
+    handle->sequence = 0; // it is another one each time
     if (zr_comm_seals_late(comm)) {
         handle->arrived = false;
         ZERO_TRY(submit_operation(handle, error));

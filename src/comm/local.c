@@ -224,10 +224,11 @@ static void destroy_local(zero_comm *comm)
         .window_destroy = zr_local_window_destroy, .start = zr_local_start,                        \
         .reduce_scatter_wait = zr_local_reduce_scatter_wait,                                       \
         .all_gather_wait = zr_local_all_gather_wait, .quiesce = zr_local_quiesce,                  \
-        .drained = zr_local_drained, .all_reduce_small = zr_local_all_reduce_small,                \
-        .send = zr_local_send, .recv = zr_local_recv, .barrier = zr_local_barrier,                 \
-        .progress = progress, .note = note_local, .split = zr_local_split,                         \
-        .channels = &zr_local_channels, .abort = abort_job, .destroy = destroy_local,              \
+        .number = zr_local_number, .drained = zr_local_drained,                                    \
+        .all_reduce_small = zr_local_all_reduce_small, .send = zr_local_send,                      \
+        .recv = zr_local_recv, .barrier = zr_local_barrier, .progress = progress,                  \
+        .note = note_local, .split = zr_local_split, .channels = &zr_local_channels,               \
+        .abort = abort_job, .destroy = destroy_local,                                              \
     }
 
 static const zr_comm_ops process_ops = LOCAL_OPS("local processes");

@@ -26,12 +26,18 @@ static const char *slot_name(const zr_window *window, int slot)
     return window->slot_names ? window->slot_names[slot] : NULL;
 }
 
+void zr_local_number(zr_handle *handle)
+{
+    zr_local_window *mine = handle->window->impl;
+    handle->sequence = ++mine->sequence[handle->slot];
+}
+
 zero_status zr_local_start(zr_handle *handle, zero_error *error)
 {
     zr_window *window = handle->window;
     zr_local *local = window->comm->impl;
-    zr_local_window *mine = window->impl;
-    handle->sequence = ++mine->sequence[handle->slot];
+    if (!handle->sequence)
+        zr_local_number(handle);
     zr_slot_words *words = zr_slot_words_of(window, handle->slot, window->comm->rank);
     zr_local_post(local, &words->sealed, handle->sequence << CHECK_BITS | hash_operation(handle));
     return ZERO_OK;

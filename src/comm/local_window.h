@@ -50,6 +50,7 @@ void zr_local_window_destroy(zr_window *window);
 zero_status zr_local_start(zr_handle *handle, zero_error *error);
 zero_status zr_local_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to,
                                          zero_error *error);
+void zr_local_number(zr_handle *handle);
 void zr_local_drained(const zr_handle *handle);
 zero_status zr_local_all_gather_wait(zr_handle *handle, zero_error *error);
 zero_status zr_local_quiesce(zr_window *window, int slot, zero_error *error);

@@ -24,7 +24,7 @@ zero_status zr_arena_create(zr_ledger *ledger, const zr_place *place, size_t byt
 
 void *zr_arena_take(zr_arena *arena, size_t bytes)
 {
-    size_t start = ZR_ROUND_UP(arena->used, arena->place.device->ops->align);
+    size_t start = ZR_ROUND_UP(arena->used, ZR_ALIGN);
     bool fits = start <= arena->bytes && bytes <= arena->bytes - start;
     assert(fits);
     if (!fits)

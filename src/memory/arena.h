@@ -4,7 +4,7 @@
 // sub-allocated by bumping a pointer, and freed as a whole.
 //
 //   |<- used ------------------->|<- free ->|
-//   [ a | pad | b | pad | c      |          ]   each buffer aligned as the device asks: 64 bytes
+//   [ a | pad | b | pad | c      |          ]   each buffer 64-byte aligned, the base as the device
 #ifndef ZR_MEMORY_ARENA_H
 #define ZR_MEMORY_ARENA_H
 
@@ -57,7 +57,7 @@ static inline zero_status zr_arena_on_host(zr_ledger *ledger, zero_tier tier,
     return zr_arena_create(ledger, &(zr_place){.tier = tier, .category = category}, bytes, out,
                            error);
 }
-// Returns aligned memory. Asking for more than the plan reserved breaks an invariant: an
+// Returns 64-byte aligned memory. Asking for more than the plan reserved breaks an invariant: an
 // assertion fails in debug builds, else the function returns NULL.
 void *zr_arena_take(zr_arena *arena, size_t bytes);
 void zr_arena_destroy(zr_arena *arena); // zeroed arenas are allowed

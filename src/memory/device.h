@@ -36,7 +36,7 @@ typedef struct zr_device_ops {
     const char *name; // "host"
     // The host cannot read device memory, and work goes on after a call has returned.
     bool far;
-    // Of arenas and windows, and of what lies in them: a power of two, at least 64.
+    // Of what is reserved: a power of two, at least 64.
     size_t align;
     // Reserves memory (0 bytes are allowed). That of the host and pinned memory is zeroed and
     // touched; what fresh device memory holds is not defined. ZERO_ERR_MEMORY says what is left.

@@ -142,15 +142,15 @@ static int post_before(const far_row *rows, int index, const bool *forgotten)
     return found;
 }
 
-// A word that a thread sets to no more than it had before begins anew: what was posted before is
-// forgotten. Otherwise a POST tells what those before it told, too.
+// A word that is set to no more than it had before begins anew, in other memory at its address:
+// what was posted before is forgotten. Otherwise a POST tells what those before it told, too.
 static void tell_post(checker *c, int index, bool *forgotten)
 {
     const far_row *row = &c->rows[index];
     bool anew = false;
     int last = post_before(c->rows, index, forgotten);
     for (int i = last; i >= 0; i = post_before(c->rows, i, forgotten))
-        anew |= c->rows[i].host == row->host && c->rows[i].value >= row->value;
+        anew |= c->rows[i].value >= row->value;
     for (int i = last; i >= 0 && anew; i = post_before(c->rows, i, forgotten))
         forgotten[i] = true;
     c->told_by[index] = anew ? -1 : last;

@@ -81,6 +81,43 @@ static void check_way(const harness_case *c, const far_way *way, const harness_r
     harness_expect_held(&got);
 }
 
+static const far_case more[] = {
+    {"tensor", {.ranks = 1, .accumulation = 1, .slices = 2, .tensor = 2}},
+    {"tensor, by rows", {.ranks = 1, .accumulation = 1, .slices = 2, .tensor = 2, .by_rows = true}},
+    {"tensor, two data ranks, bf16",
+     {.ranks = 2,
+      .accumulation = 2,
+      .slices = 2,
+      .tensor = 2,
+      .precision = "\"bf16\": {\"enabled\": true}"}},
+    {"four slices on one rank", {.ranks = 2, .accumulation = 1, .slices = 2, .tensor = 1}},
+    {"exact_world",
+     {.ranks = 2, .accumulation = 4, .precision = "\"libzero\": {\"exact_world\": true}"}},
+    {"activation checkpoints on the device",
+     {.ranks = 1,
+      .accumulation = 1,
+      .precision = "\"activation_checkpointing\": {\"number_checkpoints\": 2}"}},
+    {"activation checkpoints on the host",
+     {.ranks = 1,
+      .accumulation = 1,
+      .precision = "\"activation_checkpointing\": {\"number_checkpoints\": 2, "
+                   "\"cpu_checkpointing\": true}"}},
+};
+
+static void more_cases_have_the_bits_of_ref(void **state)
+{
+    static harness_result want;
+    for (int i = 0; i < ZR_COUNT(more); i++)
+        for (int stage = 1; stage <= 3; stage += 2) {
+            harness_case run = more[i].run;
+            run.stage = stage;
+            run.batch = 2;
+            harness_run(&run, &want);
+            for (int w = 0; w < ZR_COUNT(ways); w++)
+                check_way(&run, &ways[w], &want, more[i].name);
+        }
+}
+
 static void check_ranks(int ranks)
 {
     static harness_result want;
@@ -159,6 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(one_rank_has_the_bits_of_ref),
                                        cmocka_unit_test(two_ranks_have_the_bits_of_ref),
                                        cmocka_unit_test(four_ranks_have_the_bits_of_ref),
+                                       cmocka_unit_test(more_cases_have_the_bits_of_ref),
                                        cmocka_unit_test(the_host_waits_for_losses_and_norms_alone)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
