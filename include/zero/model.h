@@ -93,9 +93,15 @@ typedef struct zero_unit_sizes { // filled in by `sizes`, all for one micro-batc
     size_t exchange_bytes;
 } zero_unit_sizes;
 
+// In zero_unit_ops.dtypes: the unit reads and writes parameters, gradients and boundaries through
+// context->queue alone, so that it also runs where the host cannot read them. The library's own
+// layers do; a device refuses units that do not.
+#define ZERO_UNIT_DEVICE (1u << 31)
+
 typedef struct zero_unit_ops {
     const char *kind; // "embedding", "block", ... for messages and the plan
-    uint32_t dtypes;  // bit d: can compute with zero_shape.dtype d; 0 for ZERO_F32 only
+    // Bit d: can compute with zero_shape.dtype d; none of them for ZERO_F32 only. ZERO_UNIT_DEVICE.
+    uint32_t dtypes;
     // A pure function of its arguments. `in`: the boundary that arrives (shapes only).
     zero_status (*sizes)(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in,
                          zero_unit_sizes *out);

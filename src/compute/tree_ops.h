@@ -35,17 +35,17 @@ static inline int64_t zr_tree_source_bytes(const zr_tree *s) // of each contribu
                           : s->count * (int64_t)zero_dtype_bytes(s->dtype);
 }
 
-static inline int64_t zr_tree_out_bytes(const zr_tree *s)
+static inline int64_t zr_tree_out_elements(const zr_tree *s) // of codes: bytes
 {
-    int64_t elements = ZR_MAX(s->to.adds - 1, 0) * s->to.stride + s->count;
     return s->to.bits ? zr_block_bytes(s->to.bits, s->count)
-                      : elements * (int64_t)zero_dtype_bytes(s->to.dtype);
+                      : ZR_MAX(s->to.adds - 1, 0) * s->to.stride + s->count;
 }
 
 // sources: the addresses of the contributions (ranks), which are read where they lie.
 #define ZR_OPERANDS_tree_sum(AT)                                                                   \
     AT(sources, const void *const *, ZR_HOST, ZERO_I64, s->ranks)                                  \
-    AT(out, void *, s->to.adds ? ZR_BOTH : ZR_WRITTEN, ZERO_U8, zr_tree_out_bytes(s))
+    AT(out, void *, s->to.adds ? ZR_BOTH : ZR_WRITTEN, s->to.bits ? ZERO_U8 : s->to.dtype,         \
+       zr_tree_out_elements(s))
 
 #define ZR_TREE_OPS(OP) OP(tree_sum, tree, element, 0, s->ranks *zr_tree_source_bytes(s))
 

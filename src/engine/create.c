@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "comm/agreement.h"
 #include "engine/factored.h"
+#include "engine/far_check.h"
 #include "engine/interpret.h"
 #include "engine/muon.h"
 #include "model/lm_build.h"
@@ -190,11 +191,7 @@ static zero_status use_queue_of_device(zero_engine *engine, zero_error *error)
 {
     const zr_grid *grid = &engine->grid;
     zero_comm *const groups[] = {grid->data, grid->tensor, grid->replicas};
-    if (grid->pipeline)
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                       "a pipeline of %d stages on \"%s\": messages between stages lie in the "
-                       "host's memory in this version, which that device cannot compute on",
-                       grid->pipeline->size, engine->queue->device->ops->name);
+    ZERO_TRY(zr_far_check(engine->queue->device->ops->name, engine->plan, error));
     for (int i = 0; i < ZR_COUNT(groups); i++)
         if (groups[i])
             ZERO_TRY(zr_comm_use_queue(groups[i], engine->queue, error));

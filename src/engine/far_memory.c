@@ -24,7 +24,7 @@ void zr_far_begin(zero_engine *engine)
 {
     engine->far.is = zr_device_is_far(engine->queue->device);
     engine->norms = (zr_norm_sums){&engine->sums.norm, engine->update.squares};
-    if (!engine->far.is || engine->plan->settings.inference)
+    if (!engine->far.is)
         return;
     engine->norms.step = (zr_exact *)(void *)space_at(engine, ZR_SPACE_NORMS);
     engine->norms.tensors = engine->norms.step + 1;

@@ -42,7 +42,7 @@ zero_status zr_norms_bring_tensors(zero_engine *engine, zero_error *error);
 // Broadcasts bytes of a state from a data rank to the others, which have them on the same tier.
 zero_status zr_vector_broadcast(zero_engine *engine, void *at, int64_t bytes, int root,
                                 zero_error *error);
-// Calls `take` for a portion that lies in a device's memory, strip by strip (zr_engine_vector_each).
+// Calls `take` for a portion in a device's memory, strip by strip (zr_engine_vector_each).
 zero_status zr_strips_each(zero_engine *engine, const zr_portion *whole, bool changed,
                            zr_portion_fn take, void *user, zero_error *error);
 

@@ -46,7 +46,7 @@ zero_status zr_engine_may_change(const zero_engine *engine, const char *call, ze
 
 bool zr_engine_can_guard(const zero_engine *engine)
 {
-    bool can = !engine->delayed && !zr_plan_is_asynchronous(engine->plan) &&
+    bool can = !engine->delayed && !engine->far.is && !zr_plan_is_asynchronous(engine->plan) &&
                !zr_plan_codes_states(engine->plan);
     for (int p = 0; p < engine->plan->flat_param_count; p++)
         can = can && engine->plan->flat_params[p].state_tier != ZERO_TIER_nvme &&

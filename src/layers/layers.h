@@ -6,7 +6,7 @@
 #include "model/lm_build.h"
 
 // The types that every unit of the library can compute with.
-#define ZR_LAYER_DTYPES (1u << ZERO_F32 | 1u << ZERO_BF16 | 1u << ZERO_F16)
+#define ZR_LAYER_DTYPES (1u << ZERO_F32 | 1u << ZERO_BF16 | 1u << ZERO_F16 | ZERO_UNIT_DEVICE)
 
 // Returns the type of the residual stream, and so of the boundaries between units, if parameters
 // and activations have type `dtype`.

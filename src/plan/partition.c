@@ -210,7 +210,8 @@ static void note_contributions(zr_plan *plan, int u)
 static zero_status check_dtype(const zero_unit *unit, const zero_shape *shape,
                                const char *precision, zero_error *error)
 {
-    uint32_t known = unit->ops->dtypes ? unit->ops->dtypes : 1u << ZERO_F32;
+    uint32_t stated = unit->ops->dtypes & ~ZERO_UNIT_DEVICE,
+             known = stated ? stated : 1u << ZERO_F32;
     if (known >> shape->dtype & 1)
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_UNSUPPORTED,

@@ -131,7 +131,6 @@ static void list_spaces(zr_plan *plan)
     bool copies = plan->holding == ZR_HOLDS_TIED_COPIES, mapped = plan->holding == ZR_HOLDS_A_MAP;
     // Tensor ranks of a model without a split do not exchange anything.
     bool exchanges = plan->tensor_ranks > 1 && plan->model->whole;
-    int64_t ids = ZR_FAR_TENSORS * zr_far_ids_bytes(plan), norms = zr_far_norm_bytes(plan);
     const struct {
         zr_space_kind kind;
         bool exists;
@@ -178,11 +177,6 @@ static void list_spaces(zr_plan *plan)
                               ZERO_MEM_optimizer, plan->factor_elems * ZR_FACTOR_BYTES},
         [ZR_SPACE_CARRIES] = {arena, plan->carry_bytes > 0, device, ZERO_MEM_gradients,
                               plan->carry_bytes},
-        [ZR_SPACE_IDS] = {arena, plan->far, device, ZERO_MEM_activations, ids},
-        [ZR_SPACE_SENT_IDS] = {arena, plan->far, host, ZERO_MEM_activations, ZR_FAR_SENT * ids},
-        [ZR_SPACE_NORMS] = {arena, plan->far && trains, device, ZERO_MEM_workspace, norms},
-        [ZR_SPACE_LANDING] = {arena, plan->far, host, ZERO_MEM_workspace, ZR_FAR_PAGE + norms},
-        [ZR_SPACE_STRIP] = {arena, plan->far, host, ZERO_MEM_workspace, zr_far_strip_bytes(plan)},
     };
     for (int i = 0; i < ZR_SPACE_COUNT; i++)
         if (rows[i].exists)
@@ -193,6 +187,24 @@ static void list_spaces(zr_plan *plan)
     plan->spaces[ZR_SPACE_GATHERED].counted = plan->gather_share;
     if (mapped)
         plan->spaces[ZR_SPACE_PARAMETERS].counted = plan->versions * plan->shard_bytes[device];
+}
+
+static void list_far_spaces(zr_plan *plan)
+{
+    const zero_tier device = ZERO_TIER_device, host = ZERO_TIER_host;
+    int64_t ids = ZR_FAR_TENSORS * zr_far_ids_bytes(plan), norms = zr_far_norm_bytes(plan),
+            strip = zr_far_strip_bytes(plan);
+    const zr_space_plan rows[] = {
+        {ZR_SPACE_ARENA, device, ZERO_MEM_activations, ids, ids},
+        {ZR_SPACE_ARENA, host, ZERO_MEM_activations, ZR_FAR_SENT * ids, ZR_FAR_SENT * ids},
+        {ZR_SPACE_ARENA, device, ZERO_MEM_workspace, norms, norms},
+        {ZR_SPACE_ARENA, host, ZERO_MEM_workspace, ZR_FAR_PAGE + norms, ZR_FAR_PAGE + norms},
+        {ZR_SPACE_ARENA, host, ZERO_MEM_workspace, strip, strip},
+    };
+    static_assert(ZR_COUNT(rows) == ZR_SPACE_COUNT - ZR_SPACE_IDS,
+                  "each has a row, in their order");
+    for (int i = 0; i < ZR_COUNT(rows) && plan->far; i++)
+        plan->spaces[ZR_SPACE_IDS + i] = rows[i];
 }
 
 // A kind has one slot more than the largest index that an instruction names.
@@ -211,5 +223,6 @@ void zr_plan_spaces(zr_plan *plan)
 {
     list_stores(plan);
     list_spaces(plan);
+    list_far_spaces(plan);
     count_slots(plan);
 }

@@ -139,6 +139,61 @@ static void two_ranks_have_the_bits_of_ref(void **state) { check_ranks(2); }
 
 static void four_ranks_have_the_bits_of_ref(void **state) { check_ranks(4); }
 
+// ---- what is refused ----
+
+static void what_the_host_does_itself_is_refused(void **state)
+{
+    static const struct {
+        const char *words;
+        harness_case run;
+    } asked[] = {
+        {"Muon's exchange of matrices", {.optimizer = "Muon"}},
+        {"Adafactor's averages", {.optimizer = "Adafactor"}},
+        {"optimizer states or parameters off the device",
+         {.tiers = "\"offload_optimizer\": {\"device\": \"cpu\"}"}},
+        {"between the stages of a pipeline", {.stages = 2}},
+    };
+    for (int i = 0; i < ZR_COUNT(asked); i++) {
+        harness_case run = asked[i].run;
+        far_report report;
+        run.stage = 2;
+        run.ranks = 1;
+        run.batch = run.accumulation = 2;
+        run.backend = "far";
+        far_begin(&(far_options){.order = FAR_LAZY});
+        harness_refused(&run, ZERO_ERR_UNSUPPORTED, asked[i].words);
+        far_end(&report);
+        assert_int_equal(report.allocations, 0);
+        assert_string_equal(report.first, "");
+    }
+}
+
+// A unit of a program's own that says nothing about it reads memory itself.
+static zero_unit_ops undeclared_ops;
+
+static const zero_model *without_the_flag(const zero_model *model)
+{
+    static zero_unit units[8];
+    static zero_model copy;
+    copy = *model;
+    memcpy(units, model->units, (size_t)model->unit_count * sizeof *units);
+    undeclared_ops = *units[1].ops;
+    undeclared_ops.dtypes &= ~ZERO_UNIT_DEVICE;
+    units[1].ops = &undeclared_ops;
+    copy.units = units;
+    return &copy;
+}
+
+static void a_unit_without_the_flag_is_refused(void **state)
+{
+    const harness_case run = {
+        .ranks = 1, .batch = 1, .accumulation = 1, .backend = "far", .tuned = without_the_flag};
+    far_begin(&(far_options){.order = FAR_LAZY});
+    harness_refused(&run, ZERO_ERR_UNSUPPORTED,
+                    "unit \"h.0\" (block) reads and writes memory itself");
+    far_end(NULL);
+}
+
 // ---- how often the host waits ----
 
 static int64_t finishes_before[HARNESS_STEPS + 1]; // each step, and the end
@@ -197,6 +252,8 @@ int main(void)
                                        cmocka_unit_test(two_ranks_have_the_bits_of_ref),
                                        cmocka_unit_test(four_ranks_have_the_bits_of_ref),
                                        cmocka_unit_test(more_cases_have_the_bits_of_ref),
+                                       cmocka_unit_test(what_the_host_does_itself_is_refused),
+                                       cmocka_unit_test(a_unit_without_the_flag_is_refused),
                                        cmocka_unit_test(the_host_waits_for_losses_and_norms_alone)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

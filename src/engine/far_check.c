@@ -1,0 +1,55 @@
+#include "engine/far_check.h"
+
+#include "layers/layers.h"
+#include "model/pipeline_stage_cut.h"
+
+static bool updates_by_matrices(const zr_plan *plan) { return plan->settings.orthogonal; }
+static bool updates_by_factors(const zr_plan *plan) { return plan->settings.factored; }
+static bool has_blocks(const zr_plan *plan)
+{
+    return plan->settings.weight_bits || plan->settings.gradient_bits || zr_plan_codes_states(plan);
+}
+static bool offloads(const zr_plan *plan)
+{
+    const zr_tiering *tiering = &plan->settings.tiering;
+    return tiering->optimizer != ZERO_TIER_device || tiering->parameters != ZERO_TIER_device ||
+           plan->settings.activation_checkpoint_tier == ZERO_TIER_nvme;
+}
+static bool is_in_stages(const zr_plan *plan) { return plan->pipeline != NULL; }
+
+static bool reads_more_of_a_batch(const zr_plan *plan)
+{
+    const zr_lm_config *config = zr_lm_config_of(plan->model);
+    return config && (config->documents || config->preference.kind);
+}
+
+static const struct {
+    bool (*is_of)(const zr_plan *plan);
+    const char *what;
+} on_the_host[] = {
+    {updates_by_matrices, "Muon's exchange of matrices"},
+    {updates_by_factors, "Adafactor's averages"},
+    {has_blocks, "states, weights or gradients in blocks of codes"},
+    {offloads, "optimizer states or parameters off the device, or activation checkpoints on NVMe"},
+    {reads_more_of_a_batch, "documents and preferences of a micro-batch"},
+    {is_in_stages, "messages between the stages of a pipeline"},
+};
+
+zero_status zr_far_check(const char *device, const zr_plan *plan, zero_error *error)
+{
+    const zero_model *model = zr_pipeline_stage_origin(plan->model);
+    for (int i = 0; i < ZR_COUNT(on_the_host); i++)
+        if (on_the_host[i].is_of(plan))
+            return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                           "device \"%s\": the host works on %s itself in this version, and cannot "
+                           "read that device's memory",
+                           device, on_the_host[i].what);
+    for (int u = 0; u < model->unit_count; u++)
+        if (!(model->units[u].ops->dtypes & ZERO_UNIT_DEVICE))
+            return zr_fail(
+                error, ZERO_ERR_UNSUPPORTED,
+                "device \"%s\": unit \"%s\" (%s) reads and writes memory itself, and not "
+                "through its queue alone (ZERO_UNIT_DEVICE in zero_unit_ops.dtypes)",
+                device, model->units[u].name, model->units[u].ops->kind);
+    return ZERO_OK;
+}

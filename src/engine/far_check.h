@@ -1,0 +1,11 @@
+// What does not train on a far device (memory/device.h) in this version.
+#ifndef ZR_ENGINE_FAR_CHECK_H
+#define ZR_ENGINE_FAR_CHECK_H
+
+#include "plan/plan.h"
+
+// Returns ZERO_ERR_UNSUPPORTED for a plan or a unit whose work the host does itself; the message
+// names it. device: the far device's name.
+zero_status zr_far_check(const char *device, const zr_plan *plan, zero_error *error);
+
+#endif
