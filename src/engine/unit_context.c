@@ -135,9 +135,10 @@ static void reserve_tensors(zr_bounds *bounds, const char *name, const zero_tens
 static void reserve_spaces(const zero_engine *engine, zr_bounds *bounds)
 {
     static const char *const names[ZR_SPACE_COUNT] = {
-        [ZR_SPACE_PARAMETERS] = "parameters", [ZR_SPACE_GATHERED] = "gathered parameters",
-        [ZR_SPACE_GRADIENTS] = "gradients",   [ZR_SPACE_EXCHANGE] = "window of tensor ranks",
-        [ZR_SPACE_OPEN_SUMS] = "open sums",   [ZR_SPACE_FROZEN] = "frozen parameters",
+        [ZR_SPACE_PARAMETERS] = "parameters",    [ZR_SPACE_GATHERED] = "gathered parameters",
+        [ZR_SPACE_GRADIENTS] = "gradients",      [ZR_SPACE_EXCHANGE] = "window of tensor ranks",
+        [ZR_SPACE_OPEN_SUMS] = "open sums",      [ZR_SPACE_FROZEN] = "frozen parameters",
+        [ZR_SPACE_IDS] = "ids of a micro-batch",
     };
     for (int id = 0; id < ZR_SPACE_COUNT; id++)
         if (names[id])
