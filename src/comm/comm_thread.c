@@ -93,7 +93,11 @@ static void run_operation(void *argument)
     // This comes before the own thread learns of the end, because it may then start another
     // operation.
     note_thread_at_work(comm, ZR_COMM_THREAD_THREAD, false);
-    zr_handle ended = *handle; // which the own thread may reuse
+    // What is needed of it afterwards, when the own thread may reuse it.
+    const zr_handle ended = {.window = handle->window,
+                             .slot = handle->slot,
+                             .sequence = handle->sequence,
+                             .done = handle->done};
     pthread_mutex_lock(&comm_thread->lock);
     comm_thread->failed = status;
     handle->status = status;
