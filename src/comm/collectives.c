@@ -2,7 +2,6 @@
 #include "comm/communicator.h"
 
 #include "comm/operations.h"
-#include "compute/tree_sum.h"
 
 #include <string.h>
 

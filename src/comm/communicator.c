@@ -185,14 +185,6 @@ zero_status zr_comm_start_blocks(zr_window *window, int slot, int64_t offset, in
     return zr_comm_abort_on_failure(comm, start_collective(out, error), error);
 }
 
-static void put_own_shard(zero_comm *comm, char *place, const void *own, int64_t bytes)
-{
-    if (comm->compute)
-        zr_run(comm->compute, zr_op_copy(&(zr_bytes){bytes}, own, place));
-    else
-        zr_comm_copy(comm, place, own, bytes);
-}
-
 zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, int64_t shard_elems,
                                  zero_dtype dtype, int bits, const void *own, zr_handle *out,
                                  zero_error *error)
@@ -211,7 +203,7 @@ zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, in
     int64_t bytes = zr_handle_stride(out);
     char *place = window->mine + offset + comm->rank * bytes;
     if (window->kind != ZR_WINDOW_MACHINE && bytes > 0 && own != place)
-        put_own_shard(comm, place, own, bytes);
+        zr_comm_put_own(comm, place, own, bytes);
     if (window->kind != ZR_WINDOW_MACHINE || own == place)
         out->own = NULL;
     return zr_comm_abort_on_failure(comm, start_collective(out, error), error);

@@ -5,7 +5,6 @@
 // region meanwhile, so the sum may go in place.
 // all-gather: rank r copies shard p from rank p's region. In a shared window nothing moves, and in
 // a machine window each rank copies its own shard to where all find it.
-#include "compute/tree_sum.h"
 #include "comm/local_window.h"
 #include "comm/operations.h"
 

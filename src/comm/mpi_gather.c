@@ -123,7 +123,7 @@ zero_status zr_mpi_all_gather_wait(zr_handle *handle, zero_error *error)
     if (shared)
         ZERO_TRY(zr_mpi_local_barrier(comm, "all_gather", g.slot, error));
     if (handle->own)
-        zr_comm_copy(comm, g.region + comm->rank * g.stride, handle->own, g.shard);
+        zr_comm_put_own(comm, g.region + comm->rank * g.stride, handle->own, g.shard);
     for (g.first = 0; g.first < g.shard; g.first += PART_BYTES) {
         g.bytes = ZR_MIN(PART_BYTES, g.shard - g.first);
         ZERO_TRY(exchange_part(&g, shared, error));

@@ -89,6 +89,16 @@ static inline void zr_comm_run(zero_comm *comm, zr_op op)
     zr_run(comm->queue ? comm->queue : &host, op);
 }
 
+// Puts the own shard to its place, where it is sent from or read at once: on the queue that made it.
+static inline void zr_comm_put_own(zero_comm *comm, void *place, const void *own, int64_t bytes)
+{
+    const zr_op op = zr_op_copy(&(zr_bytes){bytes}, own, place);
+    if (comm->compute)
+        zr_run(comm->compute, op);
+    else
+        zr_comm_run(comm, op);
+}
+
 // Returns whether operands are sealed by the comm thread, once their queue has made them.
 static inline bool zr_comm_seals_late(const zero_comm *comm)
 {

@@ -3,7 +3,6 @@
 #include "comm/comm_ops.h"
 #include "comm/operations.h"
 #include "comm/region.h"
-#include "compute/tree_sum.h"
 #include "comm/window.h"
 
 #include <string.h>

@@ -56,11 +56,16 @@ void zr_for_parts(const zr_flat_param *flat_param, zr_span span, zr_part_fn take
     }
 }
 
-zr_store *zr_vector_store(zero_engine *engine, int flat_param, zr_vector vector)
+zero_tier zr_vector_tier_of(const zero_engine *engine, int flat_param, zr_vector vector)
 {
     const zr_flat_param *p = &engine->plan->flat_params[flat_param];
-    zero_tier tier =
-        vector == ZR_VECTOR_PARAMETERS ? p->parameter_tier : zr_vector_tier(p->state_tier, vector);
+    return vector == ZR_VECTOR_PARAMETERS ? p->parameter_tier
+                                          : zr_vector_tier(p->state_tier, vector);
+}
+
+zr_store *zr_vector_store(zero_engine *engine, int flat_param, zr_vector vector)
+{
+    zero_tier tier = zr_vector_tier_of(engine, flat_param, vector);
     return &engine->stores[zr_store_of_vector(tier, vector)];
 }
 

@@ -53,6 +53,8 @@ void zr_memory_release(zero_engine *engine);
 // Returns the address of element `first` of this rank's part of a flat parameter, in a vector that
 // is in memory; NULL where the vector is on NVMe or does not exist.
 void *zr_vector_at(const zero_engine *engine, int flat_param, zr_vector vector, int64_t first);
+// Returns the tier on which this rank keeps a vector of a flat parameter.
+zero_tier zr_vector_tier_of(const zero_engine *engine, int flat_param, zr_vector vector);
 zr_store *zr_vector_store(zero_engine *engine, int flat_param, zr_vector vector);
 zero_dtype zr_vector_dtype(const zero_engine *engine, int flat_param, zr_vector vector);
 // Returns the bytes of that store that hold these elements of this rank's part of the flat

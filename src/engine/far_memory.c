@@ -76,7 +76,6 @@ zero_status zr_far_send_batch(zero_engine *engine, const zero_tensors *batch, do
     engine->view.context.device_batch = &far->batch;
     far->wanted = loss;
     engine->view.context.loss = (double *)(void *)space_at(engine, ZR_SPACE_LANDING);
-    far->loss = engine->view.context.loss;
     return ZERO_OK;
 }
 
@@ -85,7 +84,7 @@ zero_status zr_far_bring_loss(zero_engine *engine, zero_error *error)
     if (!engine->far.is)
         return ZERO_OK;
     ZERO_TRY(finish(engine, error));
-    *engine->far.wanted = *engine->far.loss;
+    *engine->far.wanted = *engine->view.context.loss;
     return ZERO_OK;
 }
 
@@ -152,24 +151,16 @@ zero_status zr_strips_each(zero_engine *engine, const zr_portion *whole, bool ch
     return ZERO_OK;
 }
 
-static bool is_on_device(const zero_engine *engine, const char *at)
-{
-    for (int s = 0; s < ZR_STORE_COUNT; s++) {
-        const char *first = zr_store_at(&engine->stores[s], 0);
-        if (first && engine->stores[s].tier == ZERO_TIER_device && at >= first &&
-            at < first + engine->stores[s].bytes)
-            return true;
-    }
-    return false;
-}
-
-zero_status zr_vector_broadcast(zero_engine *engine, void *at, int64_t bytes, int root,
+zero_status zr_vector_broadcast(zero_engine *engine, int flat_param, zr_vector vector, int root,
                                 zero_error *error)
 {
     zero_comm *data = engine->grid.data;
-    char *strip = space_at(engine, ZR_SPACE_STRIP), *place = at;
-    if (!engine->far.is || !is_on_device(engine, at))
-        return zr_comm_broadcast(data, at, bytes, root, error);
+    int64_t shard = engine->plan->flat_params[flat_param].shard,
+            bytes = zr_vector_bytes(&engine->plan->settings, vector, shard);
+    char *strip = space_at(engine, ZR_SPACE_STRIP),
+         *place = zr_vector_at(engine, flat_param, vector, root * shard);
+    if (!engine->far.is || zr_vector_tier_of(engine, flat_param, vector) != ZERO_TIER_device)
+        return zr_comm_broadcast(data, place, bytes, root, error);
     for (int64_t done = 0, n; done < bytes; done += n) {
         n = ZR_MIN(engine->plan->spaces[ZR_SPACE_STRIP].bytes, bytes - done);
         if (data->rank == root)

@@ -17,7 +17,6 @@ typedef struct zr_far {
     bool is;            // the queue's device is far; else the rest is not used
     zero_tensors batch; // the current micro-batch as the device has it
     int64_t batches;    // that have gone up
-    const double *loss; // pinned: where a unit's operation writes it; NULL: nowhere
     double *wanted;     // where the caller gets it
 } zr_far;
 
@@ -39,8 +38,8 @@ void zr_norms_begin_update(zero_engine *engine);
 zero_status zr_norms_bring_step(zero_engine *engine, zero_error *error);
 zero_status zr_norms_bring_tensors(zero_engine *engine, zero_error *error);
 
-// Broadcasts bytes of a state from a data rank to the others, which have them on the same tier.
-zero_status zr_vector_broadcast(zero_engine *engine, void *at, int64_t bytes, int root,
+// Broadcasts the part of a vector that belongs to a data rank's shard from there to the others.
+zero_status zr_vector_broadcast(zero_engine *engine, int flat_param, zr_vector vector, int root,
                                 zero_error *error);
 // Calls `take` for a portion in a device's memory, strip by strip (zr_engine_vector_each).
 zero_status zr_strips_each(zero_engine *engine, const zr_portion *whole, bool changed,

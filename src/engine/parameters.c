@@ -22,14 +22,6 @@ bool zr_engine_has_state(const zero_engine *engine, int flat_param, zr_vector ve
            zr_plan_has_vector(engine->plan, vector);
 }
 
-static bool lies_on_device(const zero_engine *engine, int flat_param, zr_vector vector)
-{
-    const zr_flat_param *p = &engine->plan->flat_params[flat_param];
-    return (vector == ZR_VECTOR_PARAMETERS
-                ? p->parameter_tier
-                : zr_vector_tier(p->state_tier, vector)) == ZERO_TIER_device;
-}
-
 zero_status zr_engine_vector_each(zero_engine *engine, int flat_param, zr_vector vector,
                                   bool changed, zr_portion_fn take, void *user, zero_error *error)
 {
@@ -56,7 +48,7 @@ zero_status zr_engine_vector_each(zero_engine *engine, int flat_param, zr_vector
                      ? zr_own_parameters(engine, flat_param)
                      : zr_vector_at(engine, flat_param, vector,
                                     whole.span.first - zr_update_range(engine, flat_param).first);
-    if (engine->far.is && lies_on_device(engine, flat_param, vector))
+    if (engine->far.is && zr_vector_tier_of(engine, flat_param, vector) == ZERO_TIER_device)
         return zr_strips_each(engine, &whole, changed, take, user, error);
     return take(user, &whole, error);
 }
@@ -87,9 +79,7 @@ static zero_status broadcast_states(zero_engine *engine, zr_vector first, zr_vec
         bool whole = zr_update_range(engine, p).count > shard;
         for (zr_vector v = first; v <= last; v++)
             for (int r = 0; r < data->size && whole && zr_engine_has_state(engine, p, v); r++)
-                ZERO_TRY(zr_vector_broadcast(engine, zr_vector_at(engine, p, v, r * shard),
-                                             zr_vector_bytes(&engine->plan->settings, v, shard), r,
-                                             error));
+                ZERO_TRY(zr_vector_broadcast(engine, p, v, r, error));
     }
     return ZERO_OK;
 }

@@ -16,9 +16,4 @@ static inline int64_t zr_far_ids_bytes(const zr_plan *plan)
     return ZR_ROUND_UP(rows * (int64_t)sizeof(int32_t), (int64_t)ZR_FAR_PAGE);
 }
 
-// Returns the bytes of the exact sums of norms: the step's, and those by tensor.
-int64_t zr_far_norm_bytes(const zr_plan *plan);
-// Returns the bytes of the strip by which portions travel.
-int64_t zr_far_strip_bytes(const zr_plan *plan);
-
 #endif

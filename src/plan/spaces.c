@@ -107,13 +107,15 @@ static int64_t most_blocked_elems(const zr_plan *plan)
     return most;
 }
 
-int64_t zr_far_norm_bytes(const zr_plan *plan)
+// Returns the bytes of the exact sums of norms: the step's, and those by tensor.
+static int64_t far_norm_bytes(const zr_plan *plan)
 {
     int64_t by_tensor = plan->settings.per_tensor_norms ? 2 * plan->tensor_count : 0;
     return (1 + by_tensor) * (int64_t)sizeof(zr_exact);
 }
 
-int64_t zr_far_strip_bytes(const zr_plan *plan)
+// Returns the bytes of the strip by which portions travel.
+static int64_t far_strip_bytes(const zr_plan *plan)
 {
     int64_t most = 0;
     for (int p = 0; p < plan->flat_param_count; p++)
@@ -192,8 +194,8 @@ static void list_spaces(zr_plan *plan)
 static void list_far_spaces(zr_plan *plan)
 {
     const zero_tier device = ZERO_TIER_device, host = ZERO_TIER_host;
-    int64_t ids = ZR_FAR_TENSORS * zr_far_ids_bytes(plan), norms = zr_far_norm_bytes(plan),
-            strip = zr_far_strip_bytes(plan);
+    int64_t ids = ZR_FAR_TENSORS * zr_far_ids_bytes(plan), norms = far_norm_bytes(plan),
+            strip = far_strip_bytes(plan);
     const zr_space_plan rows[] = {
         {ZR_SPACE_ARENA, device, ZERO_MEM_activations, ids, ids},
         {ZR_SPACE_ARENA, host, ZERO_MEM_activations, ZR_FAR_SENT * ids, ZR_FAR_SENT * ids},
