@@ -89,7 +89,8 @@ static inline void zr_comm_run(zero_comm *comm, zr_op op)
     zr_run(comm->queue ? comm->queue : &host, op);
 }
 
-// Puts the own shard to its place, where it is sent from or read at once: on the queue that made it.
+// Puts the own shard to its place, from where it is sent or read at once:
+// by the queue that made it.
 static inline void zr_comm_put_own(zero_comm *comm, void *place, const void *own, int64_t bytes)
 {
     const zr_op op = zr_op_copy(&(zr_bytes){bytes}, own, place);
