@@ -123,12 +123,17 @@ static int64_t far_strip_bytes(const zr_plan *plan)
     return ZR_MIN(most, ZR_STAGING_BUFFER_ELEMS) * WORD;
 }
 
+// Ranks of a machine share what is gathered, but each far device gathers for itself.
+static zr_space_kind gather_window(const zr_plan *plan)
+{
+    return plan->far ? ZR_SPACE_SYMMETRIC : ZR_SPACE_MACHINE;
+}
+
 static void list_spaces(zr_plan *plan)
 {
     const zero_tier device = ZERO_TIER_device, host = ZERO_TIER_host;
     const zr_space_kind window = ZR_SPACE_SYMMETRIC, arena = ZR_SPACE_ARENA;
-    // Each device gathers for itself.
-    const zr_space_kind gathers = plan->far ? ZR_SPACE_SYMMETRIC : ZR_SPACE_MACHINE;
+    const zr_space_kind gathers = gather_window(plan);
     bool trains = !plan->settings.inference, nvme = has_stores_on_nvme(plan);
     bool copies = plan->holding == ZR_HOLDS_TIED_COPIES, mapped = plan->holding == ZR_HOLDS_A_MAP;
     // Tensor ranks of a model without a split do not exchange anything.
