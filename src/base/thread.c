@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 
 typedef struct job_entry {
     zr_job job;
@@ -50,12 +49,20 @@ static void *run_jobs(void *argument)
     return NULL;
 }
 
-// Blocks all signals in the new thread, so that they go to the threads that the program made.
+void zr_thread_block_signals(sigset_t *before)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    sigset_t others;
+    sigfillset(&others);
+    for (int i = 0; i < ZR_COUNT(faults); i++)
+        sigdelset(&others, faults[i]);
+    pthread_sigmask(SIG_SETMASK, &others, before);
+}
+
 static int start_worker(zr_workers *workers)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before;
+    zr_thread_block_signals(&before);
     int reason = pthread_create(&workers->threads[workers->thread_count], NULL, run_jobs, workers);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!reason)

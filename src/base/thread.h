@@ -5,6 +5,12 @@
 
 #include "base/errors.h"
 
+#include <signal.h>
+
+// Blocks the calling thread's signals but those of its own faults, for a thread that it starts: so
+// signals go to the threads that the program made. before: for pthread_sigmask, afterwards.
+void zr_thread_block_signals(sigset_t *before);
+
 typedef struct zr_workers zr_workers;
 typedef void (*zr_job)(void *argument);
 

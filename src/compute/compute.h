@@ -38,8 +38,9 @@ struct zr_backend {
     int64_t (*multiply_add)(int64_t rounds);
     zero_status (*open)(zr_queue *queue, zero_error *error);
     void (*close)(zr_queue *queue);
-    // Of a far device; NULL where every call has finished when it returns. `after` is given marks
-    // of queues of the same device.
+    // Of a far device; NULL where every call has finished when it returns. host: the backend that
+    // computes on the host beside it. `after` is given marks of queues of the same device.
+    const char *host;
     uint64_t (*mark)(zr_queue *queue);
     void (*after)(zr_queue *queue, zr_mark mark);
     zero_status (*finish)(zr_mark mark, double seconds, zero_error *error);

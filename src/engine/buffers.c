@@ -11,6 +11,13 @@ char *zr_buffer_at(const zero_engine *engine, zr_buffer_ref place)
     return engine->spaces[zr_space_of_buffer(place.buffer)].at + copy + place.first;
 }
 
+char *zr_staging_buffer_at(const zero_engine *engine, int staging_buffer, zr_vector vector)
+{
+    const zr_staging_buffer_plan *plan = &engine->plan->staging_buffer;
+    return engine->spaces[ZR_SPACE_STAGING_BUFFERS].at + staging_buffer * plan->bytes +
+           plan->first[vector];
+}
+
 int zr_engine_slot(const zero_engine *engine, int link)
 {
     return (int)(engine->now.turn % engine->plan->links[link].slots);

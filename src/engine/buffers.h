@@ -15,6 +15,7 @@
 #ifndef ZR_ENGINE_BUFFERS_H
 #define ZR_ENGINE_BUFFERS_H
 
+#include "comm/window.h"
 #include "engine/engine_api.h"
 
 typedef struct zr_offload { // all zero if everything is in memory
@@ -22,16 +23,32 @@ typedef struct zr_offload { // all zero if everything is in memory
     zr_io *io;
     bool overwrite; // of zr_io_faults
     zr_transfer staging_buffer[ZR_MOST_STAGING_BUFFERS][ZR_VECTOR_COUNT];
-    int64_t to_host, to_device; // bytes moved so far
-    zero_io before;             // counts at the beginning of this step or evaluation
-    zr_moved expected;          // what the plan has added since then
+    zr_mark crossing[ZR_MOST_STAGING_BUFFERS]; // of parameters (far_states.h)
+    int64_t to_host, to_device;                // bytes moved so far
+    zero_io before;                            // counts at the beginning of this step or evaluation
+    zr_moved expected;                         // what the plan has added since then
 } zr_offload;
+
+// An operation of a slot. What begins it fills it, and the AWAIT of its slot ends it (transfers.c).
+// An AWAIT of an operation that was not begun, or has ended, returns at once.
+typedef union zr_pending {
+    zr_handle exchange; // ZR_SLOT_SUM, ZR_SLOT_GATHER
+    struct {            // ZR_SLOT_FETCHED, ZR_SLOT_TRAVELLED, ZR_SLOT_PARKED, ZR_SLOT_KEPT
+        zr_transfer transfer;
+        // What comes to pinned memory and goes on to a far device; NULL: it has come where it goes.
+        const char *landed;
+        char *to;
+        int64_t bytes;
+    };
+} zr_pending;
 
 // buffers.c
 // Returns the address of a place; in ZR_BUFFER_PARAMETERS, of the current copy
 // (engine->versions.copy). Places in ZR_BUFFER_SHARDS or ZR_BUFFER_STORED are in stores instead
 // (zr_vector_store).
 char *zr_buffer_at(const zero_engine *engine, zr_buffer_ref place);
+// Returns where a vector lies in a staging buffer of the update.
+char *zr_staging_buffer_at(const zero_engine *engine, int staging_buffer, zr_vector vector);
 // Returns the slot of a link of the plan that belongs to the current micro-batch or evaluation, and
 // its address.
 int zr_engine_slot(const zero_engine *engine, int link);
@@ -117,8 +134,6 @@ zero_status zr_staging_buffers_each(zero_engine *engine, int flat_param, zr_vect
                                     bool changed, zr_portion_fn take, void *user,
                                     zero_error *error);
 
-// Returns where a vector lies in a staging buffer.
-char *zr_staging_buffer_at(const zero_engine *engine, int staging_buffer, zr_vector vector);
 // Returns the number of elements from `first` of the own shard to the end of its shard slice.
 int64_t zr_staging_buffers_portion(const zero_engine *engine, int flat_param, int64_t first);
 

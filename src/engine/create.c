@@ -8,6 +8,7 @@
 #include "comm/agreement.h"
 #include "engine/factored.h"
 #include "engine/far_check.h"
+#include "engine/far_states.h"
 #include "engine/interpret.h"
 #include "engine/muon.h"
 #include "model/lm_build.h"
@@ -192,6 +193,7 @@ static zero_status use_queue_of_device(zero_engine *engine, zero_error *error)
     const zr_grid *grid = &engine->grid;
     zero_comm *const groups[] = {grid->data, grid->tensor, grid->replicas};
     ZERO_TRY(zr_far_check(engine->queue->device->ops->name, engine->plan, error));
+    ZERO_TRY(zr_far_states_open(engine, error));
     for (int i = 0; i < ZR_COUNT(groups); i++)
         if (groups[i])
             ZERO_TRY(zr_comm_use_queue(groups[i], engine->queue, error));
@@ -265,7 +267,7 @@ static void fill_engine(zero_engine *engine, const zr_engine_parts *parts)
 {
     engine->plan = parts->plan;
     engine->config = parts->config;
-    engine->queue = parts->queue;
+    engine->queue = engine->host_queue = parts->queue;
     engine->grid = parts->grid;
     engine->parts = *parts;
     engine->traffic_before = parts->grid.world->traffic;
@@ -313,6 +315,7 @@ static void release_memory(zero_engine *engine)
     zr_delayed_destroy(engine->delayed);
     zr_muon_destroy(engine->muon);
     zr_memory_release(engine);
+    zr_far_states_close(engine);
     zr_queue_unwrap(engine->queue, engine->recording);
     zr_operands_unbound(engine);
     zr_channels_destroy(&engine->channels);

@@ -29,7 +29,7 @@ struct zr_delayed {
 
 zero_status zr_delayed_create(zero_engine *engine, zero_error *error)
 {
-    const zr_backend *backend = engine->queue->backend;
+    const zr_backend *backend = engine->host_queue->backend;
     zr_delayed *delayed = zr_alloc(sizeof *delayed, error);
     engine->delayed = delayed;
     if (!delayed)

@@ -31,13 +31,6 @@ typedef struct zr_space {
     char *at;         // this rank's bytes, in either
 } zr_space;
 
-// An operation of a slot. What begins it fills it, and the AWAIT of its slot ends it (transfers.c).
-// An AWAIT of an operation that was not begun, or has ended, returns at once.
-typedef union zr_pending {
-    zr_handle exchange;   // ZR_SLOT_SUM, ZR_SLOT_GATHER
-    zr_transfer transfer; // ZR_SLOT_FETCHED, ZR_SLOT_TRAVELLED, ZR_SLOT_PARKED, ZR_SLOT_KEPT
-} zr_pending;
-
 typedef struct zr_collecting { // where units add up a flat parameter's gradient, in fp32
     float *at;                 // NULL if no gradient of the flat parameter is open
     int opened_by;             // unit whose contribution is the first
@@ -148,6 +141,7 @@ struct zero_engine {
     zr_config *config;
     zr_grid grid;
     zr_queue *queue;
+    zr_queue *host_queue; // of states off the device: the same, unless that is far
     zr_step_operands operands;
     zr_ledger ledger;
     zr_space spaces[ZR_SPACE_COUNT];

@@ -1,6 +1,7 @@
 // The instruction UPDATE: the walks of an update, or the beginning of a delayed one; the mean of
 // buffers; parameters rounded from the master.
 #include "engine/coded_weights.h"
+#include "engine/far_states.h"
 #include "engine/interpret.h"
 
 // Makes the parameters that units read from the master, which an earlier walk has updated.
@@ -8,7 +9,8 @@ static zero_status publish_shard_slice(void *user, zero_engine *engine,
                                        const zr_shard_slice *shard_slice,
                                        const zr_range_states *states, zero_error *error)
 {
-    zr_make_parameters(engine->queue, &engine->plan->flat_params[shard_slice->flat_param],
+    const zr_flat_param *flat_param = &engine->plan->flat_params[shard_slice->flat_param];
+    zr_make_parameters(zr_tier_queue(engine, flat_param->state_tier), flat_param,
                        shard_slice->count, states->master, states->parameters);
     return ZERO_OK;
 }

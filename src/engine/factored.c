@@ -174,7 +174,7 @@ void zr_factored_add_sums(const zr_update_walk *walk, int flat_param)
         return;
     const zr_range_states at = zr_update_states_from(walk, own.first);
     zr_for_parts(&engine->plan->flat_params[flat_param], own, sum_part, (void *)walk);
-    zr_norm_add_squares(engine, flat_param, own, ZERO_F32, at.master,
+    zr_norm_add_squares(engine, engine->queue, flat_param, own, ZERO_F32, at.master,
                         zr_update_squares(engine, false), true);
 }
 

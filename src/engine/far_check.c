@@ -9,12 +9,6 @@ static bool has_blocks(const zr_plan *plan)
 {
     return plan->settings.weight_bits || plan->settings.gradient_bits || zr_plan_codes_states(plan);
 }
-static bool offloads(const zr_plan *plan)
-{
-    const zr_tiering *tiering = &plan->settings.tiering;
-    return tiering->optimizer != ZERO_TIER_device || tiering->parameters != ZERO_TIER_device ||
-           plan->settings.activation_checkpoint_tier == ZERO_TIER_nvme;
-}
 static bool is_in_stages(const zr_plan *plan) { return plan->pipeline != NULL; }
 
 static bool reads_more_of_a_batch(const zr_plan *plan)
@@ -30,7 +24,6 @@ static const struct {
     {updates_by_matrices, "Muon's exchange of matrices"},
     {updates_by_factors, "Adafactor's averages"},
     {has_blocks, "states, weights or gradients in blocks of codes"},
-    {offloads, "optimizer states or parameters off the device, or activation checkpoints on NVMe"},
     {reads_more_of_a_batch, "documents and preferences of a micro-batch"},
     {is_in_stages, "messages between the stages of a pipeline"},
 };

@@ -14,6 +14,11 @@ static zero_status finish(zero_engine *engine, zero_error *error)
     return zr_mark_finish(zr_queue_mark(engine->queue), engine->grid.world->timeout, error);
 }
 
+zero_status zr_far_settle(zero_engine *engine, zero_error *error)
+{
+    return engine->far.is ? finish(engine, error) : ZERO_OK;
+}
+
 static void copy(zero_engine *engine, const void *from, void *to, int64_t bytes)
 {
     if (bytes > 0)
@@ -103,19 +108,24 @@ void zr_norms_begin_step(zero_engine *engine)
 
 void zr_norms_begin_update(zero_engine *engine)
 {
-    clear_sums(engine, engine->norms.tensors, 2 * engine->plan->tensor_count);
+    int64_t count = 2 * engine->plan->tensor_count;
+    clear_sums(engine, engine->norms.tensors, count);
+    if (engine->far.is)
+        memset(engine->update.squares, 0, (size_t)count * sizeof *engine->update.squares);
 }
 
+// Adds sums of the device to those of the host.
 static zero_status bring(zero_engine *engine, const zr_exact *sums, int64_t count, zr_exact *to,
                          zero_error *error)
 {
-    char *landing = space_at(engine, ZR_SPACE_LANDING) + ZR_FAR_PAGE;
-    int64_t bytes = count * (int64_t)sizeof *sums;
+    const int64_t *landing =
+        (const int64_t *)(const void *)(space_at(engine, ZR_SPACE_LANDING) + ZR_FAR_PAGE);
     if (!engine->far.is)
         return ZERO_OK;
-    copy(engine, sums, landing, bytes);
+    copy(engine, sums, (void *)landing, count * (int64_t)sizeof *sums);
     ZERO_TRY(finish(engine, error));
-    memcpy(to, landing, (size_t)bytes);
+    for (int64_t i = 0; i < count * ZR_EXACT_WORDS; i++)
+        ((int64_t *)to)[i] += landing[i];
     return ZERO_OK;
 }
 

@@ -29,6 +29,8 @@ zero_status zr_far_clear_stores(zero_engine *engine, zero_error *error);
 // of the tensors.
 zero_status zr_far_send_batch(zero_engine *engine, const zero_tensors *batch, double *loss,
                               zero_error *error);
+// Waits until a far device's queue has done all that it was given.
+zero_status zr_far_settle(zero_engine *engine, zero_error *error);
 // Waits until the loss is there.
 zero_status zr_far_bring_loss(zero_engine *engine, zero_error *error);
 

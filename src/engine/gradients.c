@@ -108,10 +108,10 @@ static void note_part(void *user, const zr_plan_tensor *tensor, int64_t first, i
     w->shape.elements += count;
 }
 
-void zr_norm_add_squares(zero_engine *engine, int flat_param, zr_span span, zero_dtype dtype,
-                         const void *values, zr_exact *sums, bool by_tensor)
+void zr_norm_add_squares(zero_engine *engine, zr_queue *queue, int flat_param, zr_span span,
+                         zero_dtype dtype, const void *values, zr_exact *sums, bool by_tensor)
 {
-    squares_walk walk = {.queue = engine->queue,
+    squares_walk walk = {.queue = queue,
                          .shape = {.dtype = dtype,
                                    .first = span.first,
                                    .count = span.count,
@@ -156,7 +156,7 @@ zero_status zr_execute_squares(zero_engine *engine, const zr_instruction *i, zer
     if (!flat_param->counted)
         return ZERO_OK;
     const void *sum = zr_grads_reduced_shard(engine, i->flat_param, 0);
-    zr_norm_add_squares(engine, i->flat_param, zr_own_shard(engine, i->flat_param),
+    zr_norm_add_squares(engine, engine->queue, i->flat_param, zr_own_shard(engine, i->flat_param),
                         flat_param->accumulator_dtype, sum, engine->norms.step, false);
     return ZERO_OK;
 }

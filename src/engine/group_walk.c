@@ -1,13 +1,15 @@
 // Walks over a rank's elements, group by group, on whatever tiers they lie. The update uses it, and
 // so does everything that reads or writes vectors on NVMe between steps.
 //
-// A vector in memory is used where it lies. A vector on NVMe travels: group g uses staging buffer g
-// % staging buffer.count.
+// A vector in memory is used where it lies. A vector on NVMe travels, and so do parameters that
+// cross between a far device and the host (far_states.h): group g uses staging buffer g % staging
+// buffer.count.
 //
 //   group 0   read ........ | update | write ........
 //   group 1                 | read ..| update | write ........        read_ahead, write_behind
 //   group 2                          | read ..| update | write ...
 #include "engine/engine_internal.h"
+#include "engine/far_states.h"
 
 void zr_offload_record(zr_recorder *recorder, const zr_io_request *request)
 {
@@ -34,46 +36,52 @@ zero_status zr_guard_await(zero_engine *engine, int flat_param, zero_error *erro
                                : ZERO_OK;
 }
 
-static bool is_on_nvme(const zr_group *group, zr_vector vector)
+// Waits for what was begun with a vector in a staging buffer.
+static zero_status await_vector(zero_engine *engine, const zr_walk *walk, int staging_buffer,
+                                zr_vector vector, zero_error *error)
 {
-    return zr_group_tier(group, vector) == ZERO_TIER_nvme;
+    zr_transfer *transfer = &engine->offload.staging_buffer[staging_buffer][vector];
+    if (walk->overlapped) // which moves no parameters
+        return walk->overlapped->await(engine, transfer, error);
+    if (vector == ZR_VECTOR_PARAMETERS)
+        ZERO_TRY(zr_parameters_await(engine, staging_buffer, error));
+    return zr_offload_await(engine, transfer, error);
 }
 
-char *zr_staging_buffer_at(const zero_engine *engine, int staging_buffer, zr_vector vector)
+// Begins to move a vector of the group that travels.
+static zero_status move_vector(zero_engine *engine, const zr_walk *walk, int g, zr_vector v,
+                               bool write, zero_error *error)
 {
-    const zr_staging_buffer_plan *plan = &engine->plan->staging_buffer;
-    return engine->spaces[ZR_SPACE_STAGING_BUFFERS].at + staging_buffer * plan->bytes +
-           plan->first[vector];
+    const zr_group *group = &engine->plan->groups[g];
+    int staging_buffer = g % engine->plan->staging_buffer.count;
+    if (zr_group_crosses(engine->plan, group, v)) {
+        zr_parameters_move(engine, g, staging_buffer, write);
+        return ZERO_OK;
+    }
+    if (!walk->overlapped)
+        ZERO_TRY(zr_far_states_settle(engine, error));
+    // In every vector the shard slices of a group follow each other.
+    const zr_shard_slice *first = &engine->plan->shard_slices[group->shard_slice_first];
+    zr_store *store = zr_vector_store(engine, first->flat_param, v);
+    return (write ? store->ops->commit : store->ops->fetch)(
+        store, zr_vector_range(engine, first->flat_param, v, first->first, group->count),
+        zr_staging_buffer_at(engine, staging_buffer, v),
+        &engine->offload.staging_buffer[staging_buffer][v], error);
 }
 
-static zero_status await_transfer_of_walk(zero_engine *engine, const zr_walk *walk,
-                                          zr_transfer *transfer, zero_error *error)
-{
-    return walk->overlapped ? walk->overlapped->await(engine, transfer, error)
-                            : zr_offload_await(engine, transfer, error);
-}
-
-// Begins to move those vectors of the group that the walk reads (or writes) and that are on NVMe.
-// It first waits for what was begun before in the same staging buffer.
+// Begins to move those vectors of the group that the walk reads (or writes) and that travel. It
+// first waits for what was begun before in the same staging buffer.
 static zero_status move_group(zero_engine *engine, const zr_walk *walk, int g, bool write,
                               zero_error *error)
 {
     const zr_group *group = &engine->plan->groups[g];
     uint32_t vectors = write ? walk->vectors.writes : walk->vectors.reads;
     for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
-        if (!is_on_nvme(group, v) || !zr_plan_has_vector(engine->plan, v))
+        if (!zr_group_travels(engine->plan, group, v))
             continue;
-        int staging_buffer = g % engine->plan->staging_buffer.count;
-        zr_transfer *transfer = &engine->offload.staging_buffer[staging_buffer][v];
-        ZERO_TRY(await_transfer_of_walk(engine, walk, transfer, error));
-        if (!(vectors >> v & 1))
-            continue;
-        // In every vector the shard slices of a group follow each other.
-        const zr_shard_slice *first = &engine->plan->shard_slices[group->shard_slice_first];
-        zr_store *store = zr_vector_store(engine, first->flat_param, v);
-        ZERO_TRY((write ? store->ops->commit : store->ops->fetch)(
-            store, zr_vector_range(engine, first->flat_param, v, first->first, group->count),
-            zr_staging_buffer_at(engine, staging_buffer, v), transfer, error));
+        ZERO_TRY(await_vector(engine, walk, g % engine->plan->staging_buffer.count, v, error));
+        if (vectors >> v & 1)
+            ZERO_TRY(move_vector(engine, walk, g, v, write, error));
     }
     return ZERO_OK;
 }
@@ -84,8 +92,7 @@ static zero_status await_staging_buffer(zero_engine *engine, const zr_walk *walk
 {
     int count = engine->plan->staging_buffer.count;
     for (int v = 0; v < ZR_VECTOR_COUNT && count; v++)
-        ZERO_TRY(await_transfer_of_walk(engine, walk, &engine->offload.staging_buffer[g % count][v],
-                                        error));
+        ZERO_TRY(await_vector(engine, walk, g % count, v, error));
     return ZERO_OK;
 }
 
@@ -106,16 +113,12 @@ static void *shard_slice_vector(const zero_engine *engine, int g, const zr_shard
     const zr_flat_param *flat_param = &engine->plan->flat_params[slice->flat_param];
     if (!zr_plan_has_vector(engine->plan, vector))
         return NULL;
-    if (is_on_nvme(group, vector))
+    if (zr_group_travels(engine->plan, group, vector))
         return zr_staging_buffer_at(engine, g % engine->plan->staging_buffer.count, vector) +
                zr_vector_bytes(&engine->plan->settings, vector,
                                flat_param->state_first + slice->first - group->first);
-    if (vector ==
-        ZR_VECTOR_PARAMETERS) // whose own shard may begin inside of what this rank updates
-        return advance_bytes(
-            zr_own_parameters(engine, slice->flat_param),
-            zr_flat_param_own_bytes(flat_param, zr_shard_slice_span(engine, slice).first -
-                                                    zr_own_shard(engine, slice->flat_param).first));
+    if (vector == ZR_VECTOR_PARAMETERS)
+        return zr_slice_parameters(engine, slice);
     if (vector == ZR_VECTOR_GRADIENT)
         return advance_unless_null(zr_update_gradient(engine, slice->flat_param),
                                    flat_param->accumulator_dtype, slice->first);

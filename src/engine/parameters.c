@@ -2,6 +2,7 @@
 // bits or their update overlaps a step, the fp32 master that they are rounded from.
 #include "engine/coded_states.h"
 #include "engine/coded_weights.h"
+#include "engine/far_states.h"
 #include "engine/interpret.h"
 #include "engine/step.h"
 #include "plan/accumulators.h"
@@ -50,6 +51,7 @@ zero_status zr_engine_vector_each(zero_engine *engine, int flat_param, zr_vector
                                     whole.span.first - zr_update_range(engine, flat_param).first);
     if (engine->far.is && zr_vector_tier_of(engine, flat_param, vector) == ZERO_TIER_device)
         return zr_strips_each(engine, &whole, changed, take, user, error);
+    ZERO_TRY(zr_far_states_settle(engine, error)); // gathers may still read own shards
     return take(user, &whole, error);
 }
 
@@ -94,10 +96,13 @@ static zero_status round_into_parameters(void *user, const zr_portion *master, z
     const rounding *r = user;
     zero_engine *engine = r->engine;
     const zr_flat_param *flat_param = &engine->plan->flat_params[r->flat_param];
+    zr_queue *queue = zr_tier_queue(engine, flat_param->state_tier);
     int64_t first = master->span.first - zr_own_shard(engine, r->flat_param).first;
     char *own = zr_own_parameters(engine, r->flat_param);
-    if (own) {
-        zr_make_parameters(engine->queue, flat_param, master->span.count, master->data,
+    bool crosses =
+        zr_parameters_cross(engine->plan, flat_param->state_tier, flat_param->parameter_tier);
+    if (own && !crosses) {
+        zr_make_parameters(queue, flat_param, master->span.count, master->data,
                            own + zr_flat_param_own_bytes(flat_param, first));
         return ZERO_OK;
     }
@@ -107,8 +112,15 @@ static zero_status round_into_parameters(void *user, const zr_portion *master, z
     // A master in memory comes as one portion, so it is written shard slice by shard slice.
     for (int64_t done = 0, n; done < master->span.count; done += n) {
         n = zr_staging_buffers_portion(engine, r->flat_param, first + done);
-        zr_make_parameters(engine->queue, flat_param, n,
-                           zr_portion_at(master, master->span.first + done), staging_buffer);
+        zr_make_parameters(queue, flat_param, n, zr_portion_at(master, master->span.first + done),
+                           staging_buffer);
+        if (crosses) {
+            ZERO_TRY(zr_parameters_put(engine, staging_buffer,
+                                       own + zr_flat_param_own_bytes(flat_param, first + done),
+                                       zr_flat_param_own_bytes(flat_param, n), error));
+            continue;
+        }
+        ZERO_TRY(zr_far_states_settle(engine, error));
         ZERO_TRY(store->ops->commit(
             store, zr_vector_range(engine, r->flat_param, ZR_VECTOR_PARAMETERS, first + done, n),
             staging_buffer, transfer, error));

@@ -104,9 +104,11 @@ static zero_status open_io(zero_engine *engine, const zr_nvme_options *options, 
     for (int k = 0; k < ZR_SCRATCH_COUNT; k++)
         if (offload->scratch[k].bytes)
             scratches[count++] = &offload->scratch[k];
-    static const zr_space_id travelling[] = {ZR_SPACE_STAGED_PARAMETERS, ZR_SPACE_STAGED_SUMS,
-                                             ZR_SPACE_STAGING_BUFFERS,
-                                             ZR_SPACE_ACTIVATION_CHECKPOINTS, ZR_SPACE_OPEN_SUMS};
+    bool far = engine->plan->far;
+    const zr_space_id travelling[] = {
+        ZR_SPACE_STAGED_PARAMETERS, ZR_SPACE_STAGED_SUMS, ZR_SPACE_STAGING_BUFFERS,
+        far ? ZR_SPACE_SENT_CHECKPOINTS : ZR_SPACE_ACTIVATION_CHECKPOINTS,
+        far ? ZR_SPACE_SENT_OPEN_SUMS : ZR_SPACE_OPEN_SUMS};
     zr_io_buffer buffers[ZR_COUNT(travelling)];
     for (int i = 0; i < ZR_COUNT(travelling); i++) {
         const zr_arena *arena = &engine->spaces[travelling[i]].arena;
@@ -205,13 +207,20 @@ static int list_cuts(zero_engine *engine, int s, int64_t *cuts)
     return list_shard_slices(engine, s - zr_store_of_vector(ZERO_TIER_nvme, 0), 0, cuts);
 }
 
+// Says whether the device's queues read and write what a store keeps, on whatever tier of memory.
+static bool device_reads(int s)
+{
+    int vector = s % ZR_VECTOR_COUNT;
+    return s >= ZR_STORE_PARKED || vector == ZR_VECTOR_GRADIENT || vector == ZR_VECTOR_PARAMETERS;
+}
+
 static zero_status reserve_store(zero_engine *engine, int s, int64_t *cuts, zero_error *error)
 {
     const zr_store_plan *plan = &engine->plan->stores[s];
     if (!plan->bytes)
         return ZERO_OK;
     if (plan->tier != ZERO_TIER_nvme) {
-        const zr_place place = place_of(engine, plan->tier, plan->category, s >= ZR_STORE_PARKED);
+        const zr_place place = place_of(engine, plan->tier, plan->category, device_reads(s));
         return zr_store_memory_create(&engine->ledger, &place, (size_t)plan->bytes,
                                       &engine->stores[s], error);
     }

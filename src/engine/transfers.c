@@ -2,6 +2,7 @@
 // a tier and a buffer on the device or the host (also the sums of micro-batches, to which later
 // ones are added); and AWAIT: one look-up and one call of the wait of the slot's kind.
 #include "base/alloc.h"
+#include "engine/far_states.h"
 #include "engine/interpret.h"
 #include "plan/accumulators.h"
 
@@ -43,6 +44,7 @@ static zero_status move_sums(zero_engine *engine, const zr_instruction *i, zero_
     const zr_sum_slots place = zr_grads_sum_slots(engine);
     bool out = i->code == ZR_STORE;
     char *at = zr_buffer_at(engine, out ? i->from : i->place);
+    ZERO_TRY(zr_far_states_settle(engine, error));
     for (int sum = 0; sum < (out ? 1 : place.adds); sum++, at += i->bytes)
         ZERO_TRY((out ? store->ops->commit : store->ops->fetch)(
             store, zr_accumulator_range(engine, i->flat_param, place.slot + sum), at,
@@ -54,8 +56,30 @@ static zero_status fetch_parameters(zero_engine *engine, const zr_instruction *i
 {
     zr_store *store = zr_vector_store(engine, i->flat_param, ZR_VECTOR_PARAMETERS);
     const zr_range range = {i->from.first, i->bytes};
+    ZERO_TRY(zr_far_states_settle(engine, error));
     return store->ops->fetch(store, range, zr_buffer_at(engine, i->place),
                              &pending_of(engine, i)->transfer, error);
+}
+
+// Begins to move a range of a store on NVMe to or from a buffer. That of a far device is reached
+// through pinned memory, where the queue must have done what it was given before.
+static zero_status move_on_nvme(zero_engine *engine, zr_store *store, zr_range range, bool out,
+                                const zr_buffer_ref *place, zr_pending *pending, zero_error *error)
+{
+    bool parked = place->buffer == ZR_BUFFER_OPEN_SUMS;
+    char *buffer = zr_buffer_at(engine, *place), *at = buffer;
+    pending->landed = NULL;
+    if (engine->far.is) {
+        at = engine->spaces[parked ? ZR_SPACE_SENT_OPEN_SUMS : ZR_SPACE_SENT_CHECKPOINTS].at +
+             place->first;
+        if (out)
+            zr_engine_run_aside(engine, zr_op_copy(&(zr_bytes){range.count}, buffer, at));
+        else
+            *pending = (zr_pending){.landed = at, .to = buffer, .bytes = range.count};
+        ZERO_TRY(zr_far_settle(engine, error));
+    }
+    return (out ? store->ops->commit : store->ops->fetch)(store, range, at, &pending->transfer,
+                                                          error);
 }
 
 // Moves parked contributions, or an activation checkpoint of the chunk whose pass runs, between a
@@ -65,15 +89,15 @@ static zero_status move_stored(zero_engine *engine, const zr_instruction *i, zer
 {
     bool parked = i->slot.kind == ZR_SLOT_PARKED, out = i->code == ZR_STORE;
     zr_store *store = &engine->stores[parked ? ZR_STORE_PARKED : ZR_STORE_ACTIVATION_CHECKPOINTS];
-    char *buffer = zr_buffer_at(engine, out ? i->from : i->place);
+    const zr_buffer_ref *place = out ? &i->from : &i->place;
+    char *buffer = zr_buffer_at(engine, *place);
     zr_range range = {out ? i->place.first : i->from.first, i->bytes};
     if (!parked)
         range.first += engine->now.set * engine->plan->chunks[engine->now.chunk].stored_bytes;
     if (store->tier != ZERO_TIER_device)
         *(out ? &engine->offload.to_host : &engine->offload.to_device) += range.count;
     if (zr_store_needs_buffer(store))
-        return (out ? store->ops->commit : store->ops->fetch)(
-            store, range, buffer, &pending_of(engine, i)->transfer, error);
+        return move_on_nvme(engine, store, range, out, place, pending_of(engine, i), error);
     char *kept = zr_store_at(store, range.first);
     if (!out && engine->offload.overwrite)
         zr_engine_run_aside(engine, zr_op_fill(&(zr_bytes){range.count, 0xff}, buffer));
@@ -99,8 +123,14 @@ static zero_status await_exchange(zero_engine *engine, const zr_instruction *i, 
 
 static zero_status await_transfers(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    for (int n = 0; n < pending_of_slot(engine->plan, i->slot.kind); n++)
-        ZERO_TRY(zr_offload_await(engine, &pending_of(engine, i)[n].transfer, error));
+    for (int n = 0; n < pending_of_slot(engine->plan, i->slot.kind); n++) {
+        zr_pending *pending = &pending_of(engine, i)[n];
+        ZERO_TRY(zr_offload_await(engine, &pending->transfer, error));
+        if (pending->landed)
+            zr_engine_run_aside(
+                engine, zr_op_copy(&(zr_bytes){pending->bytes}, pending->landed, pending->to));
+        pending->landed = NULL;
+    }
     return ZERO_OK;
 }
 

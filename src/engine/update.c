@@ -8,6 +8,7 @@
 #include "engine/coded_weights.h"
 #include "engine/engine_internal.h"
 #include "engine/factored.h"
+#include "engine/far_states.h"
 #include "engine/muon.h"
 
 #include <math.h>
@@ -60,9 +61,10 @@ static void add_norms(const zr_update_walk *walk, int flat_param)
     if (!zr_update_counted_span(walk, flat_param, &span))
         return;
     const zr_range_states at = zr_update_states_from(walk, span.first);
-    zr_norm_add_squares(engine, flat_param, span, ZERO_F32, at.master, engine->norms.tensors, true);
-    zr_norm_add_squares(engine, flat_param, span, ZERO_F32, at.direction,
-                        engine->norms.tensors + engine->plan->tensor_count, true);
+    zr_exact *sums = walk->queue == engine->queue ? engine->norms.tensors : engine->update.squares;
+    zr_norm_add_squares(engine, walk->queue, flat_param, span, ZERO_F32, at.master, sums, true);
+    zr_norm_add_squares(engine, walk->queue, flat_param, span, ZERO_F32, at.direction,
+                        sums + engine->plan->tensor_count, true);
 }
 
 zero_status zr_update_shard_slice(void *user, zero_engine *engine,
@@ -70,16 +72,17 @@ zero_status zr_update_shard_slice(void *user, zero_engine *engine,
                                   zero_error *error)
 {
     zr_update_walk *walk = user;
+    const zr_flat_param *flat_param = &engine->plan->flat_params[shard_slice->flat_param];
+    walk->queue = walk->only ? walk->only : zr_tier_queue(engine, flat_param->state_tier);
     walk->span = zr_shard_slice_span(engine, shard_slice);
     walk->states = states;
     if (walk->part)
-        zr_for_parts(&engine->plan->flat_params[shard_slice->flat_param], walk->span, walk->part,
-                     walk);
+        zr_for_parts(flat_param, walk->span, walk->part, walk);
     if (walk->slice)
         walk->slice(walk, shard_slice->flat_param);
     if (walk->makes)
-        zr_make_parameters(walk->queue, &engine->plan->flat_params[shard_slice->flat_param],
-                           shard_slice->count, states->master, states->parameters);
+        zr_make_parameters(walk->queue, flat_param, shard_slice->count, states->master,
+                           states->parameters);
     return ZERO_OK;
 }
 
@@ -95,7 +98,7 @@ zr_update_kind zr_optimizer_update_kind(zr_optimizer_kind optimizer)
     return kinds[optimizer];
 }
 
-zr_update_walk zr_update_describe(zero_engine *engine, zr_queue *queue, zr_update_values *values)
+zr_update_walk zr_update_describe(zero_engine *engine, zr_queue *only, zr_update_values *values)
 {
     const zr_optimizer_spec *spec = &engine->config->optimizer;
     double betas[2];
@@ -121,7 +124,7 @@ zr_update_walk zr_update_describe(zero_engine *engine, zr_queue *queue, zr_updat
         .average_decay = spec->ema_decay,
     };
     return (zr_update_walk){.engine = engine,
-                            .queue = queue,
+                            .only = only,
                             .update = update,
                             .values = values,
                             .weight_decay = spec->weight_decay,
@@ -157,7 +160,7 @@ zero_status zr_update_groups(zero_engine *engine, zero_error *error)
     const zr_settings *settings = &engine->plan->settings;
     const zr_update_step *steps = zr_update_steps(settings);
     zr_walk_vectors walks[ZR_MOST_WALKS];
-    zr_update_walk update = zr_update_describe(engine, engine->queue, &engine->operands.update);
+    zr_update_walk update = zr_update_describe(engine, NULL, &engine->operands.update);
     int count = zr_plan_walks(engine->plan, walks);
     bool first = !engine->update.states_written;
     engine->update.states_written = true;

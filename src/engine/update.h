@@ -9,7 +9,8 @@
 
 typedef struct zr_update_walk { // what an update needs at each shard slice of its walk
     zero_engine *engine;
-    zr_queue *queue;
+    zr_queue *only;  // NULL: each shard slice has that of the tier of its states
+    zr_queue *queue; // of the current shard slice
     zr_update update;
     const zr_update_values *values;
     double weight_decay;
@@ -51,9 +52,9 @@ bool zr_update_counted_span(const zr_update_walk *walk, int flat_param, zr_span 
 // Returns the kernel of an optimizer's update; LAMB's first walk is AdamW's, and so is Muon's of
 // what is no matrix. Adafactor's walks have kernels of their own.
 zr_update_kind zr_optimizer_update_kind(zr_optimizer_kind optimizer);
-// Describes the next update, and sets its values, which it reads until it ends. queue: that of the
-// thread that will make it.
-zr_update_walk zr_update_describe(zero_engine *engine, zr_queue *queue, zr_update_values *values);
+// Describes the next update, and sets its values, which it reads until it ends. only: the
+// queue of the thread that will make it; NULL: the rank's own thread makes it.
+zr_update_walk zr_update_describe(zero_engine *engine, zr_queue *only, zr_update_values *values);
 // A zr_shard_slice_fn that updates one shard slice. walk: a zr_update_walk.
 zero_status zr_update_shard_slice(void *walk, zero_engine *engine,
                                   const zr_shard_slice *shard_slice, const zr_range_states *states,
@@ -68,8 +69,8 @@ zero_status zr_update_groups(zero_engine *engine, zero_error *error);
 void zr_carries_begin_step(zero_engine *engine);
 // Adds the squares of a span of a flat parameter to `sums`, one sum a tensor (sums[tensor number])
 // or all in sums[0]. values: from the span's first element on, of `dtype`.
-void zr_norm_add_squares(zero_engine *engine, int flat_param, zr_span span, zero_dtype dtype,
-                         const void *values, zr_exact *sums, bool by_tensor);
+void zr_norm_add_squares(zero_engine *engine, zr_queue *queue, int flat_param, zr_span span,
+                         zero_dtype dtype, const void *values, zr_exact *sums, bool by_tensor);
 // Collective: adds up numbers (count) of `words` int64 each over the ranks of `comm`, as many in a
 // message as it has room for.
 zero_status zr_sum_words(zero_comm *comm, void *numbers, int64_t count, int64_t words,

@@ -7,10 +7,10 @@
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/thread.h"
 #include "memory/io_internal.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,9 +36,8 @@ int zr_io_transfers_of_a_lane(const zr_io_options *options)
 // Starts a thread without signals, so that these stay with the threads that the program made.
 int zr_io_start_thread(pthread_t *thread, void *(*serve)(void *), void *argument)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before;
+    zr_thread_block_signals(&before);
     int reason = pthread_create(thread, NULL, serve, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return reason;

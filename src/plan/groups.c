@@ -18,7 +18,9 @@ static int64_t range_elems(const zr_plan *plan, const zr_flat_param *flat_param)
 static int64_t group_elem_limit(const zr_plan *plan)
 {
     const zr_tiering *tiering = &plan->settings.tiering;
-    bool travels = tiering->optimizer == ZERO_TIER_nvme || tiering->parameters == ZERO_TIER_nvme;
+    bool crosses = plan->far && tiering->optimizer != ZERO_TIER_device;
+    bool travels =
+        tiering->optimizer == ZERO_TIER_nvme || tiering->parameters == ZERO_TIER_nvme || crosses;
     int64_t limit =
         (travels || zr_plan_codes_states(plan)) &&
                 (tiering->sub_group <= 0 || tiering->sub_group > ZR_STAGING_BUFFER_ELEMS)
@@ -176,6 +178,23 @@ zero_tier zr_group_tier(const zr_group *group, zr_vector vector)
                                           : zr_vector_tier(group->state_tier, vector);
 }
 
+bool zr_parameters_cross(const zr_plan *plan, zero_tier states, zero_tier parameters)
+{
+    return plan->far && states != ZERO_TIER_device && parameters == ZERO_TIER_device;
+}
+
+bool zr_group_crosses(const zr_plan *plan, const zr_group *group, zr_vector vector)
+{
+    return vector == ZR_VECTOR_PARAMETERS &&
+           zr_parameters_cross(plan, group->state_tier, group->parameter_tier);
+}
+
+bool zr_group_travels(const zr_plan *plan, const zr_group *group, zr_vector vector)
+{
+    return zr_plan_has_vector(plan, vector) && (zr_group_tier(group, vector) == ZERO_TIER_nvme ||
+                                                zr_group_crosses(plan, group, vector));
+}
+
 // Returns the elements that travel at once: those of the shard slice's group, or of a shard slice
 // without one. 0: this vector stays in memory.
 static int64_t travelling_elems(const zr_plan *plan, const zr_shard_slice *shard_slice, int vector)
@@ -184,9 +203,7 @@ static int64_t travelling_elems(const zr_plan *plan, const zr_shard_slice *shard
                                 plan->flat_params[shard_slice->flat_param].parameter_tier,
                             .count = shard_slice->count};
     const zr_group *group = shard_slice->group >= 0 ? &plan->groups[shard_slice->group] : &alone;
-    bool travels =
-        zr_group_tier(group, vector) == ZERO_TIER_nvme && zr_plan_has_vector(plan, vector);
-    return travels ? group->count : 0;
+    return zr_group_travels(plan, group, vector) ? group->count : 0;
 }
 
 static void size_staging_buffer(zr_plan *plan)

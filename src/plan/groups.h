@@ -8,12 +8,13 @@
 //
 // Where anything of a group is on NVMe, its vectors travel through a staging buffer in host memory,
 // and several staging buffers make a pipeline: while group i is updated, i+1 is read and i-1 is
-// written (ZeRO-Infinity section 5.2.2).
+// written (ZeRO-Infinity section 5.2.2). So do parameters on a far device whose states the host
+// updates.
 //
 //   staging buffer   [ master | state 0 | state 1 | average | direction | gradient | parameters ]
 //
-// A staging buffer has only those vectors that are on NVMe, with staging_buffer.elems elements
-// each. The scales of states in 8 bits, one for each block of elements, stay in memory.
+// A staging buffer has only those vectors that travel, with staging_buffer.elems elements each. The
+// scales of states in 8 bits, one for each block of elements, stay in memory.
 #ifndef ZR_PLAN_GROUPS_H
 #define ZR_PLAN_GROUPS_H
 
@@ -50,7 +51,7 @@ typedef struct zr_group { // consecutive shard slices that are updated together
 #define ZR_MOST_STAGING_BUFFERS 3 // one that is updated, one read ahead, one written behind
 
 typedef struct zr_staging_buffer_plan { // what is in host memory while states travel
-    int count;                          // staging buffers; 0 if nothing is on NVMe
+    int count;                          // staging buffers; 0 if nothing travels
     int64_t elems; // of the largest group (or shard slice without a group) that travels
     int64_t
         first[ZR_VECTOR_COUNT]; // byte of the staging buffer where a vector begins; -1: never in a
@@ -115,5 +116,11 @@ int64_t zr_vector_bytes(const zr_settings *settings, zr_vector vector, int64_t e
 // Returns where a vector lies of elements whose optimizer states are on `states`.
 zero_tier zr_vector_tier(zero_tier states, zr_vector vector);
 zero_tier zr_group_tier(const zr_group *group, zr_vector vector);
+// Says whether parameters cross between a far device and the host, which updates them; the same of
+// a vector of a group; and whether it travels through staging buffers, because of that or as it is
+// on NVMe.
+bool zr_parameters_cross(const zr_plan *plan, zero_tier states, zero_tier parameters);
+bool zr_group_crosses(const zr_plan *plan, const zr_group *group, zr_vector vector);
+bool zr_group_travels(const zr_plan *plan, const zr_group *group, zr_vector vector);
 
 #endif

@@ -171,7 +171,8 @@ static void list_spaces(zr_plan *plan)
                                         plan->staged_parameter_bytes},
         [ZR_SPACE_STAGED_SUMS] = {arena, nvme, host, ZERO_MEM_gradients,
                                   plan->staged_gradient_bytes},
-        [ZR_SPACE_STAGING_BUFFERS] = {arena, nvme, host, ZERO_MEM_optimizer,
+        [ZR_SPACE_STAGING_BUFFERS] = {arena, nvme || plan->staging_buffer.count, host,
+                                      ZERO_MEM_optimizer,
                                       plan->staging_buffer.count * plan->staging_buffer.bytes},
         [ZR_SPACE_MUON] = {arena, trains && plan->matrix_bytes > 0, device, ZERO_MEM_optimizer,
                            2 * plan->matrix_bytes + plan->orthogonal_bytes},
@@ -201,12 +202,18 @@ static void list_far_spaces(zr_plan *plan)
     const zero_tier device = ZERO_TIER_device, host = ZERO_TIER_host;
     int64_t ids = ZR_FAR_TENSORS * zr_far_ids_bytes(plan), norms = far_norm_bytes(plan),
             strip = far_strip_bytes(plan);
+    bool keeps = plan->stores[ZR_STORE_ACTIVATION_CHECKPOINTS].tier == ZERO_TIER_nvme,
+         parks = plan->stores[ZR_STORE_PARKED].tier == ZERO_TIER_nvme && plan->parked_bytes > 0;
+    int64_t kept = keeps ? plan->activation_checkpoint_buffer_bytes : 0,
+            open = parks ? plan->open_bytes : 0;
     const zr_space_plan rows[] = {
         {ZR_SPACE_ARENA, device, ZERO_MEM_activations, ids, ids},
         {ZR_SPACE_ARENA, host, ZERO_MEM_activations, ZR_FAR_SENT * ids, ZR_FAR_SENT * ids},
         {ZR_SPACE_ARENA, device, ZERO_MEM_workspace, norms, norms},
         {ZR_SPACE_ARENA, host, ZERO_MEM_workspace, ZR_FAR_PAGE + norms, ZR_FAR_PAGE + norms},
         {ZR_SPACE_ARENA, host, ZERO_MEM_workspace, strip, strip},
+        {ZR_SPACE_ARENA, host, ZERO_MEM_checkpoints, kept, kept},
+        {ZR_SPACE_ARENA, host, ZERO_MEM_gradients, open, open},
     };
     static_assert(ZR_COUNT(rows) == ZR_SPACE_COUNT - ZR_SPACE_IDS,
                   "each has a row, in their order");

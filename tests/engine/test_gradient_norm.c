@@ -25,8 +25,10 @@ static int chunks_of_widest; // of all flat parameters that were summed
 
 static void add(zero_engine *engine, int flat_param, zr_span span, const float *values, sums *out)
 {
-    zr_norm_add_squares(engine, flat_param, span, ZERO_F32, values, &out->all, false);
-    zr_norm_add_squares(engine, flat_param, span, ZERO_F32, values, out->by_tensor, true);
+    zr_norm_add_squares(engine, engine->queue, flat_param, span, ZERO_F32, values, &out->all,
+                        false);
+    zr_norm_add_squares(engine, engine->queue, flat_param, span, ZERO_F32, values, out->by_tensor,
+                        true);
 }
 
 static zero_status compare(const zr_plan *plan, int flat_param, zero_error *error)

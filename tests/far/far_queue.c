@@ -306,6 +306,7 @@ static void close_queue(zr_queue *queue)
 
 static const zr_backend far_backend = {
     .name = "far",
+    .host = "ref",
     .run = submit,
     .scratch = scratch_of,
     .path = path,

@@ -7,33 +7,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "far.h"
-#include "harness.h"
+#include "far_training.h"
 
 #include <stdio.h>
 #include <string.h>
-
-typedef struct far_case {
-    const char *name;
-    harness_case run;
-} far_case;
-
-static const far_case cases[] = {
-    {"fp32, AdamW", {.accumulation = 1}},
-    {"two micro-batches, SGD", {.accumulation = 2, .optimizer = "SGD"}},
-    {"LAMB, clipped", {.accumulation = 1, .optimizer = "LAMB", .clipping = 0.1}},
-    {"bf16, dropout",
-     {.accumulation = 2, .precision = "\"bf16\": {\"enabled\": true}", .dropout = 0.1f}},
-    {"fp16, a step is skipped",
-     {.accumulation = 1,
-      .precision = "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 24}"}},
-    {"masked targets, tiles",
-     {.accumulation = 1,
-      .masked = true,
-      .tiles_embedding = 3,
-      .tiles_attention = 2,
-      .tiles_mlp = 2}},
-};
 
 typedef struct far_way {
     const char *name;
@@ -45,92 +22,31 @@ static const far_way ways[] = {{"eager", {.order = FAR_EAGER, .keeps_rows = true
                                {"random 1", {.order = FAR_RANDOM, .seed = 1, .keeps_rows = true}},
                                {"random 2", {.order = FAR_RANDOM, .seed = 2, .keeps_rows = true}}};
 
-static void check_list(const char *what)
-{
-    int count;
-    far_race race;
-    char text[200];
-    const far_row *rows = far_rows(&count);
-    assert_true(count > 100);
-    if (!far_races(rows, count, &race))
-        return;
-    far_race_write(rows, &race, text, sizeof text);
-    fail_msg("%s: %s", what, text);
-}
-
-static void check_way(const harness_case *c, const far_way *way, const harness_result *want,
-                      const char *name)
-{
-    static harness_result got;
-    char what[160];
-    far_report report;
-    harness_case run = *c;
-    snprintf(what, sizeof what, "%s, stage %d, %d ranks, %s", name, c->stage, c->ranks, way->name);
-    run.backend = "far";
-    far_begin(&way->options);
-    harness_run(&run, &got);
-    check_list(what);
-    far_end(&report);
-    if (report.violations)
-        fail_msg("%s: %s", what, report.first);
-    assert_int_equal(report.allocations, 0);
-    if (!harness_equal(&got, want) || got.evaluated != want->evaluated ||
-        got.skipped != want->skipped)
-        fail_msg("%s: other bits: losses %a and %a, norms %a and %a", what, got.loss[0],
-                 want->loss[0], got.norm[0], want->norm[0]);
-    harness_expect_held(&got);
-}
-
-static const far_case more[] = {
-    {"tensor", {.ranks = 1, .accumulation = 1, .slices = 2, .tensor = 2}},
-    {"tensor, by rows", {.ranks = 1, .accumulation = 1, .slices = 2, .tensor = 2, .by_rows = true}},
-    {"tensor, two data ranks, bf16",
-     {.ranks = 2,
-      .accumulation = 2,
-      .slices = 2,
-      .tensor = 2,
-      .precision = "\"bf16\": {\"enabled\": true}"}},
-    {"four slices on one rank", {.ranks = 2, .accumulation = 1, .slices = 2, .tensor = 1}},
-    {"exact_world",
-     {.ranks = 2, .accumulation = 4, .precision = "\"libzero\": {\"exact_world\": true}"}},
-    {"activation checkpoints on the device",
-     {.ranks = 1,
-      .accumulation = 1,
-      .precision = "\"activation_checkpointing\": {\"number_checkpoints\": 2}"}},
-    {"activation checkpoints on the host",
-     {.ranks = 1,
-      .accumulation = 1,
-      .precision = "\"activation_checkpointing\": {\"number_checkpoints\": 2, "
-                   "\"cpu_checkpointing\": true}"}},
-};
-
-static void more_cases_have_the_bits_of_ref(void **state)
+static void check_ways(const far_case *c, int stage, int ranks)
 {
     static harness_result want;
-    for (int i = 0; i < ZR_COUNT(more); i++)
-        for (int stage = 1; stage <= 3; stage += 2) {
-            harness_case run = more[i].run;
-            run.stage = stage;
-            run.batch = 2;
-            harness_run(&run, &want);
-            for (int w = 0; w < ZR_COUNT(ways); w++)
-                check_way(&run, &ways[w], &want, more[i].name);
-        }
+    const harness_case run = far_case_at(c, stage, ranks);
+    harness_run(&run, &want);
+    for (int w = 0; w < ZR_COUNT(ways); w++) {
+        char what[160];
+        snprintf(what, sizeof what, "%s, stage %d, %d ranks, %s", c->name, stage, run.ranks,
+                 ways[w].name);
+        far_train(&run, &ways[w].options, &want, what);
+    }
+}
+
+static void other_cases_have_the_bits_of_ref(void **state)
+{
+    for (int i = 0; i < far_other_case_count; i++)
+        for (int stage = 1; stage <= 3; stage += 2)
+            check_ways(&far_other_cases[i], stage, 0);
 }
 
 static void check_ranks(int ranks)
 {
-    static harness_result want;
-    for (int i = 0; i < ZR_COUNT(cases); i++)
-        for (int stage = 0; stage <= 3; stage++) {
-            harness_case run = cases[i].run;
-            run.stage = stage;
-            run.ranks = ranks;
-            run.batch = 2;
-            harness_run(&run, &want);
-            for (int w = 0; w < ZR_COUNT(ways); w++)
-                check_way(&run, &ways[w], &want, cases[i].name);
-        }
+    for (int i = 0; i < far_plain_case_count; i++)
+        for (int stage = 0; stage <= 3; stage++)
+            check_ways(&far_plain_cases[i], stage, ranks);
 }
 
 static void one_rank_has_the_bits_of_ref(void **state) { check_ranks(1); }
@@ -149,8 +65,6 @@ static void what_the_host_does_itself_is_refused(void **state)
     } asked[] = {
         {"Muon's exchange of matrices", {.optimizer = "Muon"}},
         {"Adafactor's averages", {.optimizer = "Adafactor"}},
-        {"optimizer states or parameters off the device",
-         {.tiers = "\"offload_optimizer\": {\"device\": \"cpu\"}"}},
         {"between the stages of a pipeline", {.stages = 2}},
     };
     for (int i = 0; i < ZR_COUNT(asked); i++) {
@@ -251,7 +165,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(one_rank_has_the_bits_of_ref),
                                        cmocka_unit_test(two_ranks_have_the_bits_of_ref),
                                        cmocka_unit_test(four_ranks_have_the_bits_of_ref),
-                                       cmocka_unit_test(more_cases_have_the_bits_of_ref),
+                                       cmocka_unit_test(other_cases_have_the_bits_of_ref),
                                        cmocka_unit_test(what_the_host_does_itself_is_refused),
                                        cmocka_unit_test(a_unit_without_the_flag_is_refused),
                                        cmocka_unit_test(the_host_waits_for_losses_and_norms_alone)};
