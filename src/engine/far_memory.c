@@ -153,9 +153,10 @@ zero_status zr_strips_each(zero_engine *engine, const zr_portion *whole, bool ch
         copy(engine, whole->data + done * size, strip.data, strip.span.count * size);
         ZERO_TRY(finish(engine, error));
         ZERO_TRY(take(user, &strip, error));
-        if (changed)
+        if (changed) {
             copy(engine, strip.data, whole->data + done * size, strip.span.count * size);
-        ZERO_TRY(finish(engine, error));
+            ZERO_TRY(finish(engine, error)); // the strip may be written by the host again
+        }
         zr_comm_progress(engine->grid.world, engine->progress.step);
     }
     return ZERO_OK;
@@ -173,13 +174,15 @@ zero_status zr_vector_broadcast(zero_engine *engine, int flat_param, zr_vector v
         return zr_comm_broadcast(data, place, bytes, root, error);
     for (int64_t done = 0, n; done < bytes; done += n) {
         n = ZR_MIN(engine->plan->spaces[ZR_SPACE_STRIP].bytes, bytes - done);
-        if (data->rank == root)
+        if (data->rank == root) {
             copy(engine, place + done, strip, n);
-        ZERO_TRY(finish(engine, error));
+            ZERO_TRY(finish(engine, error));
+        }
         ZERO_TRY(zr_comm_broadcast(data, strip, n, root, error));
-        if (data->rank != root)
+        if (data->rank != root) {
             copy(engine, strip, place + done, n);
-        ZERO_TRY(finish(engine, error));
+            ZERO_TRY(finish(engine, error));
+        }
     }
     return ZERO_OK;
 }

@@ -32,6 +32,9 @@ typedef struct far_options {
     int64_t fail_reserve; // the reserve of this number, from 1 on, fails; 0: none
     int64_t fail_row;     // the operation that runs as this number fails instead; 0: none
     bool keeps_rows;      // for far_rows
+    bool keeps_touches;   // rows of what the host touches, too; not for memory given to the system
+    int (*place)(void);   // tells who makes the wait under way (far_places.h); NULL: 0 does
+    int left_out;         // waits of this place are not made; 0: all are
 } far_options;
 
 typedef struct far_report {
@@ -64,6 +67,7 @@ typedef enum far_row_kind {
     FAR_FINISH,
     FAR_POST,
     FAR_AWAIT,
+    FAR_TOUCH, // the host's first of a page of pinned memory since an operation had to do with it
     FAR_ROW_KINDS
 } far_row_kind;
 
@@ -86,6 +90,7 @@ typedef struct far_row {
     uint64_t value;   // that was posted, or that was awaited at least
     const far_range *ranges;
     int range_count;
+    int place; // of an AFTER, FINISH, AWAIT
 } far_row;
 
 // Returns the rows so far; call it when no thread submits. They stay until far_rows_forget or
@@ -95,7 +100,9 @@ void far_rows_forget(void);
 // A thread tells that it posts a value in a word (before it does), and that it has seen it reach a
 // target (afterwards). What it knew when it posted, the other one then knows.
 void far_note_post(const void *word, uint64_t value);
-void far_note_await(const void *word, uint64_t target);
+void far_note_await(const void *word, uint64_t target, int place);
+// Returns whether the wait under way is to be made, and whose it is.
+bool far_makes_wait(int *place);
 
 typedef struct far_race { // two rows by their places in the list; the first byte where they meet
     int first, second;
@@ -103,8 +110,10 @@ typedef struct far_race { // two rows by their places in the list; the first byt
 } far_race;
 
 // Finds the first row that meets an earlier one in a byte that one of them writes, without being
-// ordered: by their queue, by an AFTER, or by what the host knew when it submitted.
+// ordered: by their queue, by an AFTER, or by what the host knew when it submitted or touched.
 bool far_races(const far_row *rows, int count, far_race *out);
+// The same without some of the waits.
+bool far_races_without(const far_row *rows, int count, const bool *left_out, far_race *out);
 // Writes "fill, number 3 of queue 0, and copy, number 1 of queue 1, meet at 0x1000".
 void far_race_write(const far_row *rows, const far_race *race, char *out, size_t size);
 // Leaves out each AFTER and FINISH in turn, and tells whether it is needed: `race` is what is found

@@ -10,7 +10,7 @@
 typedef struct checker {
     const far_row *rows;
     int count, queues, hosts;
-    int skipped;                           // the row that is left out, or -1
+    bool *left_out;                        // waits that do not count
     uint64_t *of_queue, *of_host, *of_row; // clocks
     int *told_by;                          // of a POST, AWAIT: the POST whose clock it joins, or -1
     int *placed[FAR_MOST_QUEUES];          // the rows of each queue, in order
@@ -49,7 +49,7 @@ static void place_row(checker *c, int index)
     const far_row *row = &c->rows[index];
     uint64_t *clock = clock_at(c, c->of_queue, row->queue);
     join(c, clock, clock_at(c, c->of_host, row->host));
-    if (row->kind == FAR_AFTER && index != c->skipped)
+    if (row->kind == FAR_AFTER && !c->left_out[index])
         join_mark(c, clock, row);
     clock[row->queue] = row->number;
     memcpy(clock_at(c, c->of_row, index), clock, (size_t)c->queues * sizeof *clock);
@@ -66,15 +66,21 @@ static void post(checker *c, int index)
 
 static void await(checker *c, int index)
 {
-    if (c->told_by[index] >= 0)
+    if (c->told_by[index] >= 0 && !c->left_out[index])
         join(c, clock_at(c, c->of_host, c->rows[index].host),
              clock_at(c, c->of_row, c->told_by[index]));
 }
 
 static void know(checker *c, int index)
 {
-    if (index != c->skipped)
+    if (!c->left_out[index])
         join_mark(c, clock_at(c, c->of_host, c->rows[index].host), &c->rows[index]);
+}
+
+static void touch(checker *c, int index)
+{
+    memcpy(clock_at(c, c->of_row, index), clock_at(c, c->of_host, c->rows[index].host),
+           (size_t)c->queues * sizeof *c->of_row);
 }
 
 // ---- where rows meet ----
@@ -97,7 +103,8 @@ static bool find_race(const checker *c, int index, far_race *out)
     const far_row *row = &c->rows[index];
     const uint64_t *clock = clock_at(c, c->of_row, index);
     for (int queue = 0; queue < c->queues; queue++)
-        for (int i = queue == row->queue ? -1 : c->places[queue] - 1; i >= 0; i--) {
+        for (int i = row->kind != FAR_TOUCH && queue == row->queue ? -1 : c->places[queue] - 1;
+             i >= 0; i--) {
             const far_row *other = &c->rows[c->placed[queue][i]];
             if (other->number <= clock[queue])
                 break;
@@ -109,22 +116,20 @@ static bool find_race(const checker *c, int index, far_race *out)
     return false;
 }
 
-static bool check(checker *c, int skipped, far_race *out)
+static bool check(checker *c, far_race *out)
 {
-    static void (*const take[FAR_ROW_KINDS])(checker *, int) = {[FAR_OPERATION] = place_row,
-                                                                [FAR_AFTER] = place_row,
-                                                                [FAR_FINISH] = know,
-                                                                [FAR_POST] = post,
-                                                                [FAR_AWAIT] = await};
+    static void (*const take[FAR_ROW_KINDS])(checker *, int) = {
+        [FAR_OPERATION] = place_row, [FAR_AFTER] = place_row, [FAR_FINISH] = know,
+        [FAR_POST] = post,           [FAR_AWAIT] = await,     [FAR_TOUCH] = touch};
+    static const bool meets_others[FAR_ROW_KINDS] = {[FAR_OPERATION] = true, [FAR_TOUCH] = true};
     size_t clock = (size_t)c->queues * sizeof *c->of_queue;
-    c->skipped = skipped;
     memset(c->places, 0, sizeof c->places);
     memset(c->of_queue, 0, (size_t)c->queues * clock);
     memset(c->of_host, 0, (size_t)c->hosts * clock);
     for (int i = 0; i < c->count; i++) {
         if (take[c->rows[i].kind])
             take[c->rows[i].kind](c, i);
-        if (c->rows[i].kind == FAR_OPERATION && find_race(c, i, out))
+        if (meets_others[c->rows[i].kind] && find_race(c, i, out))
             return true;
     }
     return false;
@@ -194,6 +199,7 @@ static void open_checker(checker *c, const far_row *rows, int count)
     c->of_host = far_alloc((size_t)c->hosts * clock);
     c->of_row = far_alloc((size_t)count * clock);
     c->told_by = far_alloc((size_t)count * sizeof *c->told_by);
+    c->left_out = far_alloc((size_t)count * sizeof *c->left_out);
     for (int i = 0; i < c->queues; i++)
         c->placed[i] = far_alloc((size_t)count * sizeof *c->placed[i]);
     tell(c);
@@ -205,17 +211,25 @@ static void close_checker(checker *c)
     free(c->of_host);
     free(c->of_row);
     free(c->told_by);
+    free(c->left_out);
     for (int i = 0; i < c->queues; i++)
         free(c->placed[i]);
 }
 
-bool far_races(const far_row *rows, int count, far_race *out)
+bool far_races_without(const far_row *rows, int count, const bool *left_out, far_race *out)
 {
     checker c;
     open_checker(&c, rows, count);
-    bool found = check(&c, -1, out);
+    if (left_out && count)
+        memcpy(c.left_out, left_out, (size_t)count * sizeof *left_out);
+    bool found = check(&c, out);
     close_checker(&c);
     return found;
+}
+
+bool far_races(const far_row *rows, int count, far_race *out)
+{
+    return far_races_without(rows, count, NULL, out);
 }
 
 void far_thin(const far_row *rows, int count, far_thinned *told, void *user)
@@ -224,8 +238,11 @@ void far_thin(const far_row *rows, int count, far_thinned *told, void *user)
     open_checker(&c, rows, count);
     for (int i = 0; i < count; i++) {
         far_race race;
-        if (rows[i].kind == FAR_AFTER || rows[i].kind == FAR_FINISH)
-            told(user, i, check(&c, i, &race) ? &race : NULL);
+        if (rows[i].kind != FAR_AFTER && rows[i].kind != FAR_FINISH)
+            continue;
+        c.left_out[i] = true;
+        told(user, i, check(&c, &race) ? &race : NULL);
+        c.left_out[i] = false;
     }
     close_checker(&c);
 }

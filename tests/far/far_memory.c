@@ -89,6 +89,7 @@ static zero_status map_pieces(far_allocation *new, zero_error *error)
     memset(new->real, new->kind == ZR_MEMORY_DEVICE ? 0xff : 0, new->mapped);
     new->readers = far_alloc(new->mapped / page_bytes() * sizeof *new->readers);
     new->writers = far_alloc(new->mapped / page_bytes() * sizeof *new->writers);
+    new->touched = far_alloc(new->mapped / page_bytes() * sizeof *new->touched);
     return ZERO_OK;
 }
 
@@ -96,9 +97,10 @@ static zero_status map_pieces(far_allocation *new, zero_error *error)
 
 static int protection_of(const far_allocation *allocation, size_t page)
 {
+    int allowed = allocation->readers[page] ? PROT_READ : PROT_READ | PROT_WRITE;
     if (allocation->writers[page])
         return PROT_NONE;
-    return allocation->readers[page] ? PROT_READ : PROT_READ | PROT_WRITE;
+    return far_options_now()->keeps_touches ? allowed & allocation->touched[page] : allowed;
 }
 
 static void protect_pages(const far_allocation *allocation, size_t first, size_t end)
@@ -121,6 +123,7 @@ static void count_piece(const far_piece *piece, int change)
     for (size_t page = first; page < end; page++) {
         uint16_t *count = piece->writes ? &in->writers[page] : &in->readers[page];
         *count = (uint16_t)(*count + change);
+        in->touched[page] = change > 0 ? 0 : in->touched[page];
     }
     protect_pages(in, first, end);
 }
@@ -133,6 +136,20 @@ void far_memory_open_page(const far_allocation *allocation, const void *at, bool
     size_t page = (size_t)((const unsigned char *)at - allocation->at) / page_bytes();
     int protection = open ? PROT_READ | PROT_WRITE : protection_of(allocation, page);
     mprotect(allocation->at + page * page_bytes(), page_bytes(), protection);
+}
+
+bool far_memory_keep_touch(far_allocation *allocation, const void *at, bool writes)
+{
+    size_t page = (size_t)((const unsigned char *)at - allocation->at) / page_bytes();
+    bool kept = far_options_now()->keeps_touches && allocation->live &&
+                allocation->kind == ZR_MEMORY_PINNED;
+    if (!kept || allocation->writers[page] || (writes && allocation->readers[page]))
+        return false;
+    allocation->touched[page] |= PROT_READ | (writes ? PROT_WRITE : 0);
+    protect_pages(allocation, page, page + 1);
+    const far_piece byte = {.at = (unsigned char *)at, .bytes = 1, .writes = writes};
+    far_record(&(far_row){.kind = FAR_TOUCH, .host = far_host()}, &byte, 1);
+    return true;
 }
 
 // ---- the device ----
@@ -177,6 +194,8 @@ static zero_status reserve(zr_device *device, zr_memory kind, size_t bytes, void
         status = map_pieces(&new, error);
     if (status == ZERO_OK) {
         add(&new);
+        if (kind == ZR_MEMORY_PINNED)
+            protect_pages(&new, 0, new.mapped / page_bytes());
         *out = new.at;
     }
     far_unlock();
@@ -196,7 +215,9 @@ static void unmap(far_allocation *one)
     }
     free(one->readers);
     free(one->writers);
+    free(one->touched);
     one->readers = one->writers = NULL;
+    one->touched = NULL;
 }
 
 static void drop(far_allocation *one)

@@ -229,8 +229,11 @@ static uint64_t mark(zr_queue *queue)
     return number;
 }
 
-static void after(zr_queue *queue, zr_mark mark)
+static void order_after(zr_queue *queue, zr_mark mark)
 {
+    int place;
+    if (!far_makes_wait(&place))
+        return;
     far_queue *self = queue->impl;
     const far_queue *other = mark.queue->impl;
     far_work *work = far_alloc(sizeof *work);
@@ -244,19 +247,24 @@ static void after(zr_queue *queue, zr_mark mark)
                           .queue = self->index,
                           .number = far_progress_of(self->index)->given + 1,
                           .mark_queue = other->index,
-                          .mark_number = mark.number},
+                          .mark_number = mark.number,
+                          .place = place},
                NULL, 0);
     far_work_give(self, work);
     leave(self);
 }
 
-static zero_status finish(zr_mark mark, double seconds, zero_error *error)
+static zero_status finish_mark(zr_mark mark, double seconds, zero_error *error)
 {
+    int place;
+    if (!far_makes_wait(&place))
+        return ZERO_OK;
     far_queue *self = mark.queue->impl;
     const far_row row = {.kind = FAR_FINISH,
                          .host = far_host(),
                          .mark_queue = self->index,
-                         .mark_number = mark.number};
+                         .mark_number = mark.number,
+                         .place = place};
     far_lock();
     far_count_finish(row.host);
     far_run_some();
@@ -313,8 +321,8 @@ static const zr_backend far_backend = {
     .open = refuse_open,
     .close = close_queue,
     .mark = mark,
-    .after = after,
-    .finish = finish,
+    .after = order_after,
+    .finish = finish_mark,
 };
 
 // ---- opening ----

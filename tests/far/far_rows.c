@@ -62,13 +62,20 @@ void far_rows_forget(void)
     far_unlock();
 }
 
-static void note(far_row_kind kind, const void *word, uint64_t value)
+static void note(far_row row)
 {
-    int host = far_host();
+    row.host = far_host();
     far_lock();
-    far_record(&(far_row){.kind = kind, .host = host, .word = word, .value = value}, NULL, 0);
+    far_record(&row, NULL, 0);
     far_unlock();
 }
 
-void far_note_post(const void *word, uint64_t value) { note(FAR_POST, word, value); }
-void far_note_await(const void *word, uint64_t target) { note(FAR_AWAIT, word, target); }
+void far_note_post(const void *word, uint64_t value)
+{
+    note((far_row){.kind = FAR_POST, .word = word, .value = value});
+}
+
+void far_note_await(const void *word, uint64_t target, int place)
+{
+    note((far_row){.kind = FAR_AWAIT, .word = word, .value = target, .place = place});
+}

@@ -133,6 +133,12 @@ void far_seal(void) { set_sealed(true); }
 void far_unseal(void) { set_sealed(false); }
 bool far_is_sealed(void) { return far.sealed; }
 
+bool far_makes_wait(int *place)
+{
+    *place = far.options.place ? far.options.place() : 0;
+    return !*place || *place != far.options.left_out;
+}
+
 int far_host(void)
 {
     bool locks = !far_is_locked_here();

@@ -30,6 +30,9 @@ typedef struct far_allocation {
     bool live;
     int attached;
     uint16_t *readers, *writers; // of each page of pinned memory: pieces under way
+    // What the host has done there since an operation had to do with it, where touches are kept:
+    // PROT_READ, PROT_WRITE.
+    uint8_t *touched;
 } far_allocation;
 
 // Part of an operation's operands: bytes that lie together.
@@ -48,6 +51,8 @@ void far_memory_watch(const far_piece *piece);   // it is under way
 void far_memory_unwatch(const far_piece *piece); // a finish covers it
 // Lets the host touch the page of a byte, whatever is under way there; or no longer.
 void far_memory_open_page(const far_allocation *allocation, const void *at, bool open);
+// Keeps the host's first touch of a page, if touches are kept, and allows it.
+bool far_memory_keep_touch(far_allocation *allocation, const void *at, bool writes);
 void far_memory_end(void);
 
 // ---- far_touch.c ----

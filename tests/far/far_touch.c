@@ -81,18 +81,32 @@ static bool allow(const far_allocation *touched, const void *at, bool *writes)
     return true;
 }
 
+// Elsewhere each touch counts as one that writes.
+static bool is_write(void *context)
+{
+#ifdef __x86_64__
+    enum { WRITES = 2 };
+    return ((ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] & WRITES;
+#else
+    return true;
+#endif
+}
+
 static void on_touch(int signal, siginfo_t *info, void *context)
 {
     const void *at = info->si_addr;
     bool locks = !far_is_locked_here(), writes = false;
     if (locks)
         far_lock();
-    const far_allocation *touched = far_allocation_at(at);
-    bool allowed = touched && allow(touched, at, &writes);
+    far_allocation *touched = far_allocation_at(at);
+    bool kept = touched && far_memory_keep_touch(touched, at, is_write(context));
+    bool allowed = kept || (touched && allow(touched, at, &writes));
     if (touched && !allowed)
         end(touched, at, writes);
     if (locks)
         far_unlock();
+    if (kept)
+        return;
     if (touched)
         step(context, true);
     else // it comes again, to whoever handled it before

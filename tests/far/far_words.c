@@ -16,8 +16,11 @@ void __wrap_zr_local_post(const zr_local *local, _Atomic uint64_t *word, uint64_
 
 zero_status __wrap_zr_local_await(zero_comm *comm, const zr_wait *wait, zero_error *error)
 {
+    int place;
+    if (!far_makes_wait(&place))
+        return ZERO_OK;
     zero_status status = __real_zr_local_await(comm, wait, error);
     if (status == ZERO_OK)
-        far_note_await((const void *)wait->word, wait->target << wait->shift);
+        far_note_await((const void *)wait->word, wait->target << wait->shift, place);
     return status;
 }

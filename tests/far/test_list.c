@@ -356,7 +356,7 @@ static void what_queues_are_given_is_recorded(void **state)
     far_copy(down, device + 10, pinned, 50);
     finish_all(down);
     far_note_post(pinned, 5);
-    far_note_await(pinned, 4);
+    far_note_await(pinned, 4, 0);
     const far_row *rows = far_rows(&count);
     assert_int_equal(count, ZR_COUNT(kinds));
     for (int i = 0; i < count; i++) {
