@@ -51,12 +51,20 @@ static void note_thread_at_work(zero_comm *comm, zr_rank_thread thread, bool at_
         comm->ops->note(comm, thread, at_work);
 }
 
+static zero_status finish(const zr_handle *handle, zr_mark mark, zero_error *error)
+{
+    const zr_window *window = handle->window;
+    return zr_comm_finish(window->comm, mark,
+                          handle->op == ZERO_COMM_all_gather ? "all_gather" : "reduce_scatter",
+                          window->slot_names ? window->slot_names[handle->slot] : NULL, error);
+}
+
 static zero_status carry_out(zr_handle *handle, zero_error *error)
 {
     zero_comm *comm = handle->window->comm;
     if (!zr_comm_seals_late(comm))
         return zr_comm_carry_out(handle, error);
-    ZERO_TRY(zr_mark_finish(handle->made, comm->timeout, error));
+    ZERO_TRY(finish(handle, handle->made, error));
     ZERO_TRY(comm->ops->start(handle, error));
     ZERO_TRY(zr_comm_carry_out(handle, error));
     handle->done = zr_queue_mark(comm->queue);
@@ -71,9 +79,7 @@ static void end_late_operation(const zr_handle *handle)
     zr_comm_thread *comm_thread = comm->comm_thread;
     if (!zr_comm_seals_late(comm) || comm_thread->failed != ZERO_OK)
         return;
-    comm_thread->failed = zr_comm_abort_on_failure(
-        comm, zr_mark_finish(handle->done, comm->timeout, &comm_thread->error),
-        &comm_thread->error);
+    comm_thread->failed = finish(handle, handle->done, &comm_thread->error);
     if (comm_thread->failed == ZERO_OK)
         comm->ops->drained(handle);
 }
@@ -95,6 +101,7 @@ static void run_operation(void *argument)
     note_thread_at_work(comm, ZR_COMM_THREAD_THREAD, false);
     // What is needed of it afterwards, when the own thread may reuse it.
     const zr_handle ended = {.window = handle->window,
+                             .op = handle->op,
                              .slot = handle->slot,
                              .sequence = handle->sequence,
                              .done = handle->done};

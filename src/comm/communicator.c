@@ -398,7 +398,12 @@ zero_status zr_comm_region_create(zero_comm *comm, int64_t bytes, char **out, ze
     zr_device *device = comm->queue ? comm->queue->device : NULL;
     if (!device || bytes == 0)
         return zr_region_create(bytes, out, error);
-    return device->ops->reserve(device, ZR_MEMORY_DEVICE, (size_t)bytes, (void **)out, error);
+    zero_status status =
+        device->ops->reserve(device, ZR_MEMORY_DEVICE, (size_t)bytes, (void **)out, error);
+    if (status != ZERO_OK)
+        zr_error_prefix(error, "cannot reserve %lld bytes of device memory for communication",
+                        (long long)bytes);
+    return status;
 }
 
 void zr_comm_region_destroy(zero_comm *comm, char *at, int64_t bytes)

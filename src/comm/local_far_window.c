@@ -38,6 +38,7 @@ zero_status zr_far_window_attach(zr_window *window, zero_error *error)
     zr_local_window *mine = window->impl;
     zr_device *device = device_of(comm);
     for (int r = 0; r < comm->size && window->bytes > 0; r++) {
+        void *other = NULL;
         zr_share share = {{0}};
         int64_t words[SHARE_WORDS];
         if (r == comm->rank)
@@ -45,8 +46,10 @@ zero_status zr_far_window_attach(zr_window *window, zero_error *error)
         memcpy(words, &share, sizeof words);
         ZERO_TRY(zr_local_all_reduce_small(comm, words, SHARE_WORDS, ZERO_I64, ZR_SUM, error));
         memcpy(&share, words, sizeof words);
-        if (r != comm->rank)
-            ZERO_TRY(device->ops->attach(device, &share, (void **)&mine->regions[r], error));
+        if (r == comm->rank)
+            continue;
+        ZERO_TRY(device->ops->attach(device, &share, &other, error));
+        mine->regions[r] = other;
     }
     mine->attached = true;
     return ZERO_OK;

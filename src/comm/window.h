@@ -92,6 +92,12 @@ zero_status zr_comm_quiesce(zr_window *window, int slot, zero_error *error);
 zero_status zr_comm_all_reduce(zr_window *window, int slot, int64_t offset, int64_t shard_elems,
                                zero_error *error);
 
+// Waits for a mark of a queue. A failure ends the waits of the other ranks, which say themselves
+// whose it is; to the caller it names this rank, what it was `doing` (with which slot, or NULL),
+// and the step.
+zero_status zr_comm_finish(zero_comm *comm, zr_mark mark, const char *doing, const char *slot,
+                           zero_error *error);
+
 // Versions of a shared window's slots (contract 7). An owner overwrites its shard only after all
 // ranks have released what it holds, and nobody reads a shard before it has been published.
 //

@@ -11,7 +11,8 @@ static char *space_at(const zero_engine *engine, zr_space_id id) { return engine
 // Waits until the engine's queue has done all that it was given.
 static zero_status finish(zero_engine *engine, zero_error *error)
 {
-    return zr_mark_finish(zr_queue_mark(engine->queue), engine->grid.world->timeout, error);
+    return zr_comm_finish(engine->grid.world, zr_queue_mark(engine->queue),
+                          "waiting for the device", NULL, error);
 }
 
 zero_status zr_far_settle(zero_engine *engine, zero_error *error)
