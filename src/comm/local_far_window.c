@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "comm/operations.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { SHARE_WORDS = sizeof(zr_share) / sizeof(int64_t) };
@@ -31,6 +32,23 @@ zero_status zr_far_window_reserve(zr_window *window, zero_error *error)
     return zr_comm_region_create(comm, window->bytes, &mine->regions[comm->rank], error);
 }
 
+// Reaches what another rank has named; it may have failed and released it since.
+static zero_status reach(zero_comm *comm, int rank, const zr_share *share, char **out,
+                         zero_error *error)
+{
+    char doing[64], where[ZERO_MESSAGE_BYTES];
+    void *at = NULL;
+    zero_status status = device_of(comm)->ops->attach(device_of(comm), share, &at, error);
+    if (status == ZERO_OK) {
+        *out = at;
+        return ZERO_OK;
+    }
+    snprintf(doing, sizeof doing, "reaching the memory of rank %d", zr_comm_job_rank(comm, rank));
+    zr_comm_where(comm, doing, NULL, where, sizeof where);
+    zr_error_prefix(error, "%s", where);
+    return status;
+}
+
 // Collective: each rank hands the others what names its region.
 zero_status zr_far_window_attach(zr_window *window, zero_error *error)
 {
@@ -38,7 +56,6 @@ zero_status zr_far_window_attach(zr_window *window, zero_error *error)
     zr_local_window *mine = window->impl;
     zr_device *device = device_of(comm);
     for (int r = 0; r < comm->size && window->bytes > 0; r++) {
-        void *other = NULL;
         zr_share share = {{0}};
         int64_t words[SHARE_WORDS];
         if (r == comm->rank)
@@ -46,10 +63,8 @@ zero_status zr_far_window_attach(zr_window *window, zero_error *error)
         memcpy(words, &share, sizeof words);
         ZERO_TRY(zr_local_all_reduce_small(comm, words, SHARE_WORDS, ZERO_I64, ZR_SUM, error));
         memcpy(&share, words, sizeof words);
-        if (r == comm->rank)
-            continue;
-        ZERO_TRY(device->ops->attach(device, &share, &other, error));
-        mine->regions[r] = other;
+        if (r != comm->rank)
+            ZERO_TRY(reach(comm, r, &share, &mine->regions[r], error));
     }
     mine->attached = true;
     return ZERO_OK;

@@ -1,4 +1,5 @@
 // Evaluation and inference: units run forward, each with its parameters acquired.
+#include "engine/far_check.h"
 #include "engine/interpret.h"
 #include "engine/step.h"
 #include "model/pipeline_stage_cut.h"
@@ -145,6 +146,7 @@ zero_status zr_engine_evaluate(zero_engine *engine, const zero_tensors *batch, d
     ZERO_TRY(zr_engine_between_steps(engine, "zero_evaluate", error));
     if (!batch || batch->count < 1 || batch->at[0].dims < 1 || !loss)
         return zr_step_missing("zero_evaluate", loss ? "batch" : "loss", error);
+    ZERO_TRY(zr_far_check_batch(engine->queue->device, "zero_evaluate", batch, error));
     zero_shape shape = {.batch = batch->at[0].shape[0],
                         .seq = limit->seq,
                         .threads = limit->threads,

@@ -46,3 +46,23 @@ zero_status zr_far_check(const char *device, const zr_plan *plan, zero_error *er
                 device, model->units[u].name, model->units[u].ops->kind);
     return ZERO_OK;
 }
+
+// What a device can share with another rank is its own memory.
+static bool holds(zr_device *device, const void *at)
+{
+    zr_share share;
+    zero_error ignored;
+    return device->ops->share(device, at, &share, &ignored) == ZERO_OK;
+}
+
+zero_status zr_far_check_batch(zr_device *device, const char *function, const zero_tensors *batch,
+                               zero_error *error)
+{
+    for (int i = 0; zr_device_is_far(device) && i < batch->count; i++)
+        if (holds(device, batch->at[i].data))
+            return zr_fail(error, ZERO_ERR_USAGE,
+                           "%s: tensor %d of the micro-batch lies in the memory of \"%s\"; the "
+                           "host reads micro-batches, from its own memory",
+                           function, i, device->ops->name);
+    return ZERO_OK;
+}

@@ -2,10 +2,15 @@
 #ifndef ZR_ENGINE_FAR_CHECK_H
 #define ZR_ENGINE_FAR_CHECK_H
 
+#include "memory/device.h"
 #include "plan/plan.h"
 
 // Returns ZERO_ERR_UNSUPPORTED for a plan or a unit whose work the host does itself; the message
 // names it. device: the far device's name.
 zero_status zr_far_check(const char *device, const zr_plan *plan, zero_error *error);
+
+// Refuses a micro-batch in the memory of a far device (ZERO_ERR_USAGE). function: who was given it.
+zero_status zr_far_check_batch(zr_device *device, const char *function, const zero_tensors *batch,
+                               zero_error *error);
 
 #endif

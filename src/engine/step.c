@@ -2,6 +2,7 @@
 // scalars that all ranks share. What an engine is at decides which calls it takes: a step's in
 // their order, changes only between steps and while no guard reads the states, and nothing after a
 // failure.
+#include "engine/far_check.h"
 #include "engine/interpret.h"
 #include "engine/step.h"
 
@@ -170,6 +171,7 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
     if (!batch || !loss)
         return zr_step_missing("zero_forward", batch ? "loss" : "batch", error);
     ZERO_TRY(zr_step_refuse_inference(engine, "zero_forward", error));
+    ZERO_TRY(zr_far_check_batch(engine->queue->device, "zero_forward", batch, error));
     bool first = engine->now.micro_batch == 0;
     if (first)
         ZERO_TRY(zr_step_end_waits(engine, zr_step_tell(engine, NULL, error), error));

@@ -12,6 +12,7 @@
 //                                                         add up the sums of all of its steps
 //
 // Every update changes the master, and writes parameters into the copy of its version.
+#include "engine/far_check.h"
 #include "engine/step.h"
 #include "plan/pipeline/tied_weights.h"
 
@@ -285,6 +286,9 @@ static zero_status run_pipeline(zero_engine *engine, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
     int64_t count = engine->steps.together * plan->settings.accumulation;
+    for (int64_t k = 0; k < count && reads_batches(plan); k++)
+        ZERO_TRY(zr_far_check_batch(engine->queue->device, "zero_train_batch",
+                                    &engine->steps.batches[k], error));
     ZERO_TRY(zr_step_tell(engine, NULL, error));
     zr_step_begin_sums(engine);
     for (int64_t k = 0; k < count && reads_batches(plan); k++)

@@ -56,7 +56,7 @@ import json, sys
 runs = {b: [json.loads(l)["loss"] for l in open("by-" + b + "/metrics.jsonl") if '"loss"' in l] for b in sys.argv[1:]}
 assert all(len(r) == 3 and all(abs(x - y) < 1e-2 for x, y in zip(r, runs["ref"])) for r in runs.values()), runs
 P
-for name in cpu:mmx cpu: gpu ref:avx2; do
+for name in cpu:mmx cpu: gpu far ref:avx2; do
     refused 64 "there is no backend \"$name\" here; this build on this processor offers cpu (that is" "$ZERO" train --new $TINY --data nowhere.txt --out out --backend $name
 done
 

@@ -189,7 +189,10 @@ static void check_stop(const outcome *o, int n)
     if (strncmp(message, "rank 0, ", 8) != 0 || !strstr(message, ", step "))
         fail_msg("word %d: \"%s\" names no rank and step", n, message);
     assert_says(o, 0, ": rank 1 (alive) made no progress for 0.5 s; it was last seen at step ");
-    assert_says(o, 1, "rank 1 (alive) made no progress for 0.5 s; it was last seen at step ");
+    // Rank 1 learns of it, or that rank 0 has released its memory.
+    const char *other = o->ranks[1].error.message;
+    if (!strstr(other, "rank 1") || !strstr(other, " step "))
+        fail_msg("word %d: \"%s\" names no rank and step", n, other);
 }
 
 static void a_rank_stops_at_each_word(void **state)
