@@ -38,9 +38,10 @@ typedef struct far_options {
 } far_options;
 
 typedef struct far_report {
-    int64_t allocations;         // that were not released, and ranges that were not unpinned
-    int64_t finishes;            // that had something to wait for
-    int64_t submitted, executed; // operations
+    int64_t allocations;               // that were not released, and ranges that were not unpinned
+    int64_t finishes;                  // that had something to wait for
+    int64_t submitted, executed;       // operations
+    int64_t reserved[ZR_MEMORY_KINDS]; // bytes so far
     int64_t violations;
     char first[ZERO_MESSAGE_BYTES]; // the text of the first one
 } far_report;

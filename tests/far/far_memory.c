@@ -181,6 +181,7 @@ static void add(const far_allocation *new)
     added->live = true;
     memory.device_bytes += new->kind == ZR_MEMORY_DEVICE ? (int64_t) new->bytes : 0;
     far_counts()->allocations++;
+    far_counts()->reserved[new->kind] += (int64_t) new->bytes;
 }
 
 static zero_status reserve(zr_device *device, zr_memory kind, size_t bytes, void **out,
