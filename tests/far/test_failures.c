@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include <zero/grid.h>
 
 enum { MOST_RANKS = 16, EACH = 10, WORDS = 12 };
 
@@ -138,7 +139,8 @@ static void each_tenth_operation_fails_in_turn(void **state)
 // ---- a rank that stops ----
 
 static struct {
-    atomic_int stops_at, posts; // of rank 1
+    atomic_int stops_at, posts; // of rank 1, since its engine was made
+    atomic_bool made;           // it was
     atomic_bool gave_up;        // nobody noticed
 } stopping;
 
@@ -158,7 +160,7 @@ static void stop(const zr_local *local)
 
 void __wrap_zr_local_post(const zr_local *local, _Atomic uint64_t *word, uint64_t value)
 {
-    if (local->rank == 1 && atomic_fetch_add(&stopping.posts, 1) + 1 == stopping.stops_at)
+    if (local->rank == 1 && stopping.made && atomic_fetch_add(&stopping.posts, 1) + 1 == stopping.stops_at)
         stop(local);
     __real_zr_local_post(local, word, value);
 }
@@ -170,10 +172,20 @@ static void open_with_a_short_deadline(zero_comm **comms)
     assert_int_equal(zero_comm_threads(2, &options, comms, &error), ZERO_OK);
 }
 
+// Windows that a rank gives up while they are made are another matter.
+static zero_status note_engine(zero_engine *engine, int step, zero_error *error)
+{
+    int rank;
+    zero_grid_of(engine, ZERO_AXIS_data, &rank, NULL);
+    stopping.made |= rank == 1;
+    return ZERO_OK;
+}
+
 static void stop_at(const harness_case *run, int n, outcome *out)
 {
     stopping.stops_at = n;
     stopping.posts = 0;
+    stopping.made = false;
     stopping.gave_up = false;
     train(run, &(far_options){.order = FAR_LAZY}, out);
     if (stopping.gave_up)
@@ -189,10 +201,7 @@ static void check_stop(const outcome *o, int n)
     if (strncmp(message, "rank 0, ", 8) != 0 || !strstr(message, ", step "))
         fail_msg("word %d: \"%s\" names no rank and step", n, message);
     assert_says(o, 0, ": rank 1 (alive) made no progress for 0.5 s; it was last seen at step ");
-    // Rank 1 learns of it, or that rank 0 has released its memory.
-    const char *other = o->ranks[1].error.message;
-    if (!strstr(other, "rank 1") || !strstr(other, " step "))
-        fail_msg("word %d: \"%s\" names no rank and step", n, other);
+    assert_says(o, 1, "rank 1 (alive) made no progress for 0.5 s; it was last seen at step ");
 }
 
 static void a_rank_stops_at_each_word(void **state)
@@ -200,6 +209,7 @@ static void a_rank_stops_at_each_word(void **state)
     harness_case run = far_case_at(&far_plain_cases[1], 3, 2);
     outcome o;
     run.open = open_with_a_short_deadline;
+    run.after = note_engine;
     run.steps = 2;
     stop_at(&run, 0, &o);
     assert_int_equal(o.failed, 0);

@@ -89,6 +89,15 @@ static void write_down(zr_queue *queue, size_t at, size_t bytes)
 static void set_device(void) { bench.device[AT] = 1; }
 static void read_device(void) { bench.pinned[0] = bench.device[AT + 1]; }
 
+// The compiler does not know what they are.
+static void *(*volatile set)(void *, int, size_t) = memset;
+static void *(*volatile copy)(void *, const void *, size_t) = memcpy;
+
+enum { MANY = 64 };
+
+static void set_many(void) { set((void *)(bench.device + AT), 0, MANY); }
+static void copy_many(void) { copy((void *)bench.pinned, (void *)(bench.device + AT), MANY); }
+
 static void set_device_after_fill(void)
 {
     far_fill(bench.queue, (void *)bench.device, BYTES, 0);
@@ -102,6 +111,9 @@ static void device_memory_is_not_touched(void **state)
                                "allocation 1, 10000 bytes; the last operation that this thread "
                                "submitted: none\n");
     assert_touched(read_device, "byte 5001 of allocation 1");
+    // Whichever of the bytes comes first.
+    assert_touched(set_many, "far: the host touches device memory (device): byte 50");
+    assert_touched(copy_many, "far: the host touches device memory (device): byte 50");
     assert_touched(set_device_after_fill, "byte 5000 of allocation 1, 10000 bytes; the last "
                                           "operation that this thread submitted: fill\n");
 }
