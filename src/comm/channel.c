@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "comm/channel_ops.h"
 #include "comm/comm_ops.h"
+#include "comm/comm_thread.h"
 #include "comm/operations.h"
 
 static const zr_channel_ops *channel_ops_of(const zr_channels *channels)
@@ -51,7 +52,8 @@ static uint64_t hash_shapes(const zr_channels *channels)
     uint64_t hash = (uint64_t)channels->count;
     for (int i = 0; i < channels->count; i++) {
         const zr_channel_shape *shape = &channels->shapes[i];
-        int64_t fields[] = {shape->from, shape->to, shape->slots, shape->bytes, shape->first};
+        int64_t fields[] = {shape->from,  shape->to,    shape->slots,
+                            shape->bytes, shape->first, shape->on_host};
         hash = zr_hash_bytes(fields, sizeof fields, hash);
     }
     return hash;
@@ -105,8 +107,10 @@ zero_status zr_channels_create(zero_comm *comm, const zr_channel_shape *shapes, 
 
 void zr_channels_destroy(zr_channels *channels)
 {
-    if (channels->comm)
+    if (channels->comm) {
+        zr_comm_end_work(channels->comm);
         channel_ops_of(channels)->destroy(channels);
+    }
     *channels = (zr_channels){0};
 }
 

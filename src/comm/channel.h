@@ -8,6 +8,11 @@
 // may write there until it releases it; nothing is copied. Elsewhere each end has a slot of its
 // own, and messages go from one to the other. A send never waits. Slots may be used in any order,
 // which has to be the same at both ends.
+//
+// On a far device (zr_comm_use_queue) slots lie in the sender's device memory, and the queues of
+// both ends use them there. What the queue was given before a send or a release comes before it:
+// the comm thread tells the other end once that has ended. What it is given after a take or a
+// receive comes after it.
 #ifndef ZR_COMM_CHANNEL_H
 #define ZR_COMM_CHANNEL_H
 
@@ -19,6 +24,7 @@ typedef struct zr_channel_shape {
     int64_t bytes;    // of a slot
     int64_t first;    // byte of a slot where messages begin; below `bytes`
     const char *name; // for messages: "h.5 to h.6"; outlives the channels
+    bool on_host;     // the host writes and reads the slots, also of ranks on a far device
 } zr_channel_shape;
 
 typedef struct zr_channels { // of one communicator

@@ -1,6 +1,7 @@
 // Operations on private memory, made of each communicator's send, receive and small all-reduce.
 #include "comm/communicator.h"
 
+#include "comm/comm_thread.h"
 #include "comm/operations.h"
 
 #include <string.h>

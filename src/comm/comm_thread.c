@@ -1,10 +1,11 @@
 // The comm thread: one worker with a queue, whose end of each operation the own thread awaits.
 //
 // Invariant, under the lock: a handle's `arrived` becomes true once its operation is done.
-#include "comm/operations.h"
+#include "comm/comm_thread.h"
 
 #include "base/alloc.h"
 #include "base/thread.h"
+#include "comm/operations.h"
 
 #include <pthread.h>
 
@@ -114,12 +115,38 @@ static void run_operation(void *argument)
     end_late_operation(&ended);
 }
 
-zero_status zr_comm_thread_submit(zero_comm *comm, zr_handle *handle, zero_error *error)
+static zero_status submit(zero_comm *comm, zr_job job, void *argument, zero_error *error)
 {
     note_thread_at_work(comm, ZR_OWN_THREAD, false); // the queue may be full
-    zero_status status = zr_workers_submit(comm->comm_thread->worker, run_operation, handle, error);
+    zero_status status = zr_workers_submit(comm->comm_thread->worker, job, argument, error);
     note_thread_at_work(comm, ZR_OWN_THREAD, true);
     return status;
+}
+
+zero_status zr_comm_thread_submit(zero_comm *comm, zr_handle *handle, zero_error *error)
+{
+    return submit(comm, run_operation, handle, error);
+}
+
+// Once the peer has heard, the own thread may use the notice again.
+static void run_notice(void *argument)
+{
+    const zr_notice notice = *(const zr_notice *)argument;
+    zr_comm_thread *comm_thread = notice.comm->comm_thread;
+    if (comm_thread->failed != ZERO_OK)
+        return;
+    note_thread_at_work(notice.comm, ZR_COMM_THREAD_THREAD, true);
+    comm_thread->failed = zr_comm_abort_on_failure(
+        notice.comm, zr_mark_finish(notice.made, notice.comm->timeout, &comm_thread->error),
+        &comm_thread->error);
+    if (comm_thread->failed == ZERO_OK)
+        notice.tell(&notice);
+    note_thread_at_work(notice.comm, ZR_COMM_THREAD_THREAD, false);
+}
+
+zero_status zr_comm_thread_tell(zr_notice *notice, zero_error *error)
+{
+    return submit(notice->comm, run_notice, notice, error);
 }
 
 zero_status zr_comm_thread_await(zr_handle *handle, zero_error *error)
@@ -145,4 +172,14 @@ void zr_comm_thread_drain(zero_comm *comm)
     note_thread_at_work(comm, ZR_OWN_THREAD, false);
     zr_workers_drain(comm->comm_thread->worker);
     note_thread_at_work(comm, ZR_OWN_THREAD, true);
+}
+
+zero_status zr_comm_check(zero_comm *comm, zero_error *error)
+{
+    error = ZR_OR_OWN_ERROR(error);
+    zr_comm_thread_drain(comm);
+    if (!comm->comm_thread || comm->comm_thread->failed == ZERO_OK)
+        return ZERO_OK;
+    *error = comm->comm_thread->error;
+    return comm->comm_thread->failed;
 }

@@ -6,6 +6,7 @@
 #include "comm/communicator.h"
 
 #include "base/traffic.h"
+#include "comm/comm_thread.h"
 #include "comm/operations.h"
 #include "comm/region.h"
 
@@ -76,6 +77,13 @@ zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes
                                                 "a window of %lld bytes and %d slots",
                                                 (long long)bytes, slots),
                                         error);
+    if (zr_comm_seals_late(comm) && kind != ZR_WINDOW_SYMMETRIC)
+        return zr_comm_abort_on_failure(
+            comm,
+            zr_fail(error, ZERO_ERR_INTERNAL,
+                    "a window that ranks map lies in the host's memory, not on \"%s\"",
+                    comm->queue->device->ops->name),
+            error);
     zr_comm_thread_drain(comm);
     ZERO_TRY(zr_comm_abort_on_failure(comm, comm->ops->window_create(comm, &window, error), error));
     *out = window;
@@ -85,7 +93,7 @@ zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes
 void zr_window_destroy(zr_window *window)
 {
     if (window->comm) {
-        zr_comm_thread_drain(window->comm);
+        zr_comm_end_work(window->comm);
         window->comm->ops->window_destroy(window);
     }
     *window = (zr_window){0};
@@ -384,6 +392,21 @@ zero_status zr_comm_use_queue(zero_comm *comm, zr_queue *compute, zero_error *er
     ZERO_TRY(
         zr_queue_open(compute->backend->name, compute->backend->path(), 1, &comm->queue, error));
     return zr_comm_overlap(comm, error);
+}
+
+static void end_queue(const zero_comm *comm, zr_queue *queue)
+{
+    zero_error told_before = {0};
+    (void)zr_mark_finish(zr_queue_mark(queue), comm->timeout, &told_before);
+}
+
+void zr_comm_end_work(zero_comm *comm)
+{
+    zr_comm_thread_drain(comm);
+    if (comm->queue)
+        end_queue(comm, comm->queue);
+    if (comm->compute && comm->compute != comm->queue)
+        end_queue(comm, comm->compute);
 }
 
 void zr_comm_leave_queue(zero_comm *comm)

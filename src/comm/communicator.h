@@ -157,6 +157,9 @@ zero_status zr_comm_attach(zero_comm *comm, int threads, zero_error *error);
 // comm thread carries operations out, on a queue of its own.
 // ZERO_ERR_UNSUPPORTED: this communicator reaches the host's memory only.
 zero_status zr_comm_use_queue(zero_comm *comm, struct zr_queue *compute, zero_error *error);
+// Waits until the comm thread has nothing left to do, and returns its first failure. Not
+// collective.
+zero_status zr_comm_check(zero_comm *comm, zero_error *error);
 void zr_comm_detach(zero_comm *comm); // also ends recording
 // Sets where collectives and waits are recorded from now on; NULL: nowhere. Called by the attached
 // engine.

@@ -1,6 +1,6 @@
-// Regions of a symmetric window in the memory of a far device: each rank reserves its own, and the
-// ranks, threads of one process, tell each other how to reach them. The last one that leaves the
-// window releases all regions, because the others may still read them.
+// Each rank reserves its own region, and the ranks, threads of one process, tell each other how to
+// reach them. The last one that leaves the window releases all regions, because the others may
+// still read them.
 #include "comm/local_far_window.h"
 
 #include "base/alloc.h"
@@ -13,23 +13,22 @@ enum { SHARE_WORDS = sizeof(zr_share) / sizeof(int64_t) };
 
 static zr_device *device_of(const zero_comm *comm) { return comm->queue->device; }
 
-zero_status zr_far_window_reserve(zr_window *window, zero_error *error)
+zero_status zr_far_regions_reserve(zero_comm *comm, const int64_t *bytes, zr_far_regions **out,
+                                   zero_error *error)
 {
-    zero_comm *comm = window->comm;
-    zr_local_window *mine = window->impl;
+    zr_far_regions *regions;
     if (((zr_local *)comm->impl)->memfd >= 0)
         return zr_fail(error, ZERO_ERR_UNSUPPORTED,
                        "%d ranks that are processes on \"%s\": ranks reach each other's memory "
                        "there as threads of one process in this version (zero_comm_threads)",
                        comm->size, device_of(comm)->ops->name);
-    if (window->kind != ZR_WINDOW_SYMMETRIC)
-        return zr_fail(error, ZERO_ERR_INTERNAL,
-                       "a window that ranks map lies in the host's memory, not on \"%s\"",
-                       device_of(comm)->ops->name);
-    mine->regions = zr_alloc((size_t)comm->size * sizeof *mine->regions, error);
-    if (!mine->regions)
+    *out = regions = zr_alloc(sizeof *regions + (size_t)comm->size * sizeof regions->of[0], error);
+    if (!regions)
         return ZERO_ERR_MEMORY;
-    return zr_comm_region_create(comm, window->bytes, &mine->regions[comm->rank], error);
+    regions->comm = comm;
+    for (int r = 0; r < comm->size; r++)
+        regions->of[r].bytes = bytes[r];
+    return zr_comm_region_create(comm, bytes[comm->rank], &regions->of[comm->rank].at, error);
 }
 
 // Reaches what another rank has named; it may have failed and released it since.
@@ -49,43 +48,39 @@ static zero_status reach(zero_comm *comm, int rank, const zr_share *share, char 
     return status;
 }
 
-// Collective: each rank hands the others what names its region.
-zero_status zr_far_window_attach(zr_window *window, zero_error *error)
+// Each rank hands the others what names its region.
+zero_status zr_far_regions_attach(zr_far_regions *regions, zero_error *error)
 {
-    zero_comm *comm = window->comm;
-    zr_local_window *mine = window->impl;
+    zero_comm *comm = regions->comm;
     zr_device *device = device_of(comm);
-    for (int r = 0; r < comm->size && window->bytes > 0; r++) {
+    for (int r = 0; r < comm->size; r++) {
         zr_share share = {{0}};
         int64_t words[SHARE_WORDS];
+        if (regions->of[r].bytes == 0)
+            continue;
         if (r == comm->rank)
-            ZERO_TRY(device->ops->share(device, mine->regions[r], &share, error));
+            ZERO_TRY(device->ops->share(device, regions->of[r].at, &share, error));
         memcpy(words, &share, sizeof words);
         ZERO_TRY(zr_local_all_reduce_small(comm, words, SHARE_WORDS, ZERO_I64, ZR_SUM, error));
         memcpy(&share, words, sizeof words);
         if (r != comm->rank)
-            ZERO_TRY(reach(comm, r, &share, &mine->regions[r], error));
+            ZERO_TRY(reach(comm, r, &share, &regions->of[r].at, error));
     }
-    mine->attached = true;
+    regions->attached = true;
     return ZERO_OK;
 }
 
-void zr_far_window_detach(zr_window *window)
+void zr_far_regions_detach(const zr_far_regions *regions)
 {
-    zero_comm *comm = window->comm;
-    const zr_local_window *mine = window->impl;
-    for (int r = 0; mine->regions && r < comm->size; r++)
-        if (r != comm->rank && mine->regions[r])
-            device_of(comm)->ops->detach(device_of(comm), mine->regions[r]);
+    for (int r = 0; regions && r < regions->comm->size; r++)
+        if (r != regions->comm->rank && regions->of[r].at)
+            device_of(regions->comm)->ops->detach(device_of(regions->comm), regions->of[r].at);
 }
 
-void zr_far_window_release(zr_window *window, bool last)
+void zr_far_regions_release(zr_far_regions *regions, bool last)
 {
-    zero_comm *comm = window->comm;
-    zr_local_window *mine = window->impl;
-    for (int r = 0; mine->regions && r < comm->size; r++)
-        if (mine->regions[r] && (mine->attached ? last : r == comm->rank))
-            zr_comm_region_destroy(comm, mine->regions[r], window->bytes);
-    zr_free(mine->regions);
-    mine->regions = NULL;
+    for (int r = 0; regions && r < regions->comm->size; r++)
+        if (regions->of[r].at && (regions->attached ? last : r == regions->comm->rank))
+            zr_comm_region_destroy(regions->comm, regions->of[r].at, regions->of[r].bytes);
+    zr_free(regions);
 }

@@ -20,7 +20,21 @@ typedef struct shape {
     int64_t words, stride, bytes;
 } shape;
 
-static bool is_far(const zr_window *window) { return window->comm->queue != NULL; }
+// What the host reads and writes itself, words and shared windows, lies in its memory on every
+// device.
+static bool is_far(const zr_window *window)
+{
+    return window->comm->queue && window->kind == ZR_WINDOW_SYMMETRIC;
+}
+
+static zero_status reserve_far_region(zr_window *window, zero_error *error)
+{
+    int64_t bytes[ZERO_MAX_RANKS];
+    for (int r = 0; r < window->comm->size; r++)
+        bytes[r] = window->bytes;
+    return zr_far_regions_reserve(window->comm, bytes, &((zr_local_window *)window->impl)->far,
+                                  error);
+}
 
 static zero_status measure_window(const zr_window *window, shape *out, zero_error *error)
 {
@@ -198,18 +212,16 @@ zero_status zr_local_window_create(zero_comm *comm, zr_window *window, zero_erro
     window->impl = mine;
     status = map_window(window, &shape, entry, &own);
     if (status == ZERO_OK && is_far(window))
-        status = zr_far_window_reserve(window, &own);
+        status = reserve_far_region(window, &own);
     status = agree_on_window(window, status, &own, &place, error);
     if (status == ZERO_OK && is_far(window))
-        status = zr_far_window_attach(window, error);
+        status = zr_far_regions_attach(mine->far, error);
     if (status != ZERO_OK)
         goto undo_map;
     window->mine = zr_local_region(window, comm->rank);
     return ZERO_OK;
 undo_map:
-    zr_far_window_detach(window);
-    zr_far_window_release(window, leave_window(local, mine));
-    zr_free(mine);
+    zr_local_window_destroy(window);
     window->impl = NULL;
     return status;
 undo_prepare:
@@ -221,7 +233,8 @@ undo_prepare:
 
 void zr_local_window_destroy(zr_window *window)
 {
-    zr_far_window_detach(window);
-    zr_far_window_release(window, leave_window(window->comm->impl, window->impl));
-    zr_free(window->impl);
+    zr_local_window *mine = window->impl;
+    zr_far_regions_detach(mine->far);
+    zr_far_regions_release(mine->far, leave_window(window->comm->impl, mine));
+    zr_free(mine);
 }

@@ -18,6 +18,16 @@ typedef struct zr_slot_words {                 // of one rank and slot; only tha
     _Atomic uint64_t published, released;
 } zr_slot_words;
 
+// Regions of all ranks in memory of a far device (local_far_window.h).
+typedef struct zr_far_regions {
+    zero_comm *comm;
+    bool attached; // this rank reaches all of them
+    struct {
+        char *at; // as this rank's queues reach it; NULL: not reached, or of no bytes
+        int64_t bytes;
+    } of[]; // (N)
+} zr_far_regions;
+
 typedef struct zr_local_window {
     zr_window_entry *entry;
     char *base;           // the whole mapping
@@ -25,9 +35,10 @@ typedef struct zr_local_window {
     int64_t stride;       // bytes from one rank's region to the next; 0: there is one region
     zr_slot_words *words; // (slots, N)
     char *data;           // rank 0's region, or the shared one
-    char **regions;       // (N) on a far device (local_far_window.h); NULL: they follow each other
-    bool attached;        // this rank reaches all regions
-    uint64_t sequence[];  // (slots) number of operations that this rank has started
+    // On a far device, released with the window: its regions, or the slots of channels. NULL:
+    // regions follow each other.
+    zr_far_regions *far;
+    uint64_t sequence[]; // (slots) number of operations that this rank has started
 } zr_local_window;
 
 static inline zr_slot_words *zr_slot_words_of(const zr_window *window, int slot, int rank)
@@ -39,7 +50,7 @@ static inline zr_slot_words *zr_slot_words_of(const zr_window *window, int slot,
 static inline char *zr_local_region(const zr_window *window, int rank)
 {
     const zr_local_window *local = window->impl;
-    return local->regions ? local->regions[rank] : local->data + rank * local->stride;
+    return local->far ? local->far->of[rank].at : local->data + rank * local->stride;
 }
 
 // local_window.c

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/errors.h"
 #include "comm/comm_ops.h"
+#include "comm/comm_thread.h"
 #include "comm/operations.h"
 
 #include <string.h>

@@ -105,6 +105,9 @@ static inline bool zr_comm_seals_late(const zero_comm *comm)
 {
     return comm->compute && comm->queue != comm->compute;
 }
+// Ends what the comm thread does, and the queues of a far device, before memory is released that
+// they, and peers, may still use: also after a failure.
+void zr_comm_end_work(zero_comm *comm);
 // Closes the queue of a communicator on a far device.
 void zr_comm_leave_queue(zero_comm *comm);
 
@@ -164,28 +167,5 @@ static inline zr_recorder *zr_wait_recorder(const zero_comm *comm)
 {
     return comm->comm_thread ? NULL : comm->recorder;
 }
-
-// The comm thread of a rank. It carries out what was started while the rank's own thread computes.
-//
-// A communicator has one such thread, which serves operations in the order in which they come; a
-// group has another one than the job, so no operation waits for one of another group. All ranks
-// start the same operations in the same order, so their comm threads meet in that order too. What
-// the rank's own thread exchanges itself (small operands, barriers, mail) waits until the comm
-// thread has nothing left to do, so that every pair of ranks sees one order of messages. Bits do
-// not depend on which thread sums.
-typedef struct zr_comm_thread zr_comm_thread;
-
-zero_status zr_comm_thread_create(zr_comm_thread **out, zero_error *error);
-// NULL is allowed; the thread has nothing left to do.
-void zr_comm_thread_destroy(zr_comm_thread *comm_thread);
-// These are called by the rank's own thread, and peers see when it waits for its comm thread (note,
-// comm_ops.h).
-//
-// Starts an operation. The handle stays where it is until zr_comm_thread_await.
-zero_status zr_comm_thread_submit(zero_comm *comm, zr_handle *handle, zero_error *error);
-// Waits until the handle's operation is done; returns its status and its message.
-zero_status zr_comm_thread_await(zr_handle *handle, zero_error *error);
-// Waits until the comm thread has nothing left to do; a communicator without one is allowed.
-void zr_comm_thread_drain(zero_comm *comm);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "comm/agreement.h"
 #include "comm/comm_ops.h"
+#include "comm/comm_thread.h"
 #include "comm/operations.h"
 
 typedef struct rank_choice { // which group a rank joins, and where in it

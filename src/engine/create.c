@@ -41,11 +41,23 @@ static zero_status make_tables(zero_engine *engine, zero_error *error)
     return zr_slots_reserve(engine, error);
 }
 
-// Makes the channels of the plan's links. Their slots count as communication.
+// The slots of channels count as communication.
+static void hold_slots(zero_engine *engine)
+{
+    const zero_comm *pipeline = engine->grid.pipeline;
+    for (int i = 0; i < engine->plan->link_count; i++) {
+        const zr_channel_shape *shape = &engine->channel_shapes[i];
+        bool on_host = engine->far.is && shape->on_host;
+        zr_ledger_hold(
+            &engine->ledger, on_host ? ZERO_TIER_host : ZERO_TIER_device, ZERO_MEM_communication,
+            zr_channel_shapes_bytes(shape, 1, pipeline->rank, pipeline->versions != NULL));
+    }
+}
+
+// Makes the channels of the plan's links.
 static zero_status open_channels(zero_engine *engine, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
-    const zero_comm *pipeline = engine->grid.pipeline;
     zr_steps *steps = &engine->steps;
     if (!plan->pipeline)
         return ZERO_OK;
@@ -65,13 +77,12 @@ static zero_status open_channels(zero_engine *engine, zero_error *error)
                                        .slots = link->slots,
                                        .bytes = link->bytes,
                                        .first = link->first,
-                                       .name = link->name};
+                                       .name = link->name,
+                                       .on_host = link->on_host};
     }
     ZERO_TRY(zr_channels_create(engine->grid.pipeline, shapes, plan->link_count, &engine->channels,
                                 error));
-    zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication,
-                   zr_channel_shapes_bytes(shapes, plan->link_count, pipeline->rank,
-                                           pipeline->versions != NULL));
+    hold_slots(engine);
     return ZERO_OK;
 }
 
@@ -191,7 +202,7 @@ static void say_draw(const zero_engine *engine)
 static zero_status use_queue_of_device(zero_engine *engine, zero_error *error)
 {
     const zr_grid *grid = &engine->grid;
-    zero_comm *const groups[] = {grid->data, grid->tensor, grid->replicas};
+    zero_comm *const groups[] = {grid->data, grid->tensor, grid->replicas, grid->pipeline};
     ZERO_TRY(zr_far_check(engine->queue->device->ops->name, engine->plan, error));
     ZERO_TRY(zr_far_states_open(engine, error));
     for (int i = 0; i < ZR_COUNT(groups); i++)
@@ -309,7 +320,8 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
 }
 
 // First ends what other threads do with the engine's memory, which may still be under way after a
-// step has failed: an overlapped update, transfers to and from NVMe, and exchanges.
+// step has failed: an overlapped update, transfers to and from NVMe, and exchanges; with the first
+// window also what queues of a far device do.
 static void release_memory(zero_engine *engine)
 {
     zr_delayed_destroy(engine->delayed);

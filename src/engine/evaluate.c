@@ -51,9 +51,17 @@ zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_fn visit, void *u
 
 typedef struct evaluation { // boundaries of a batch that may be smaller than the engine's
     zero_engine *engine;
+    double *loss;
     zero_tensors in;
     zero_unit_sizes sizes;
 } evaluation;
+
+// Brings the batch to where the units of the current chunk find it.
+static zero_status send_batch(const evaluation *e, zero_error *error)
+{
+    zr_far_place_batch(e->engine, e->loss);
+    return zr_far_send_batch(e->engine, error);
+}
 
 // Returns the bytes of a message with a boundary of these shapes. Shares of tensor ranks are as
 // planned, whatever the shapes.
@@ -106,6 +114,7 @@ static zero_status evaluate_chunk(evaluation *e, int c, bool outdated, zero_erro
     const zr_chunk_plan *chunk = &plan->chunks[c];
     zr_pass_kind kind = zr_chunk_pass(ZR_CHUNK_EVALUATION, c);
     engine->now.chunk = c;
+    ZERO_TRY(send_batch(e, error));
     ZERO_TRY(find_input(e, chunk, error));
     begin_pass(engine, kind, outdated, evaluate_unit, e);
     if (chunk->input >= 0) {
@@ -138,6 +147,12 @@ static zero_status evaluate_chunks(evaluation *e, zero_error *error)
     return zr_tier_traffic_check(engine, error);
 }
 
+static zero_status evaluate_units(evaluation *e, zero_error *error)
+{
+    ZERO_TRY(send_batch(e, error));
+    return visit_units(e->engine, evaluate_unit, e, error);
+}
+
 zero_status zr_engine_evaluate(zero_engine *engine, const zero_tensors *batch, double *loss,
                                zero_error *error)
 {
@@ -164,11 +179,9 @@ zero_status zr_engine_evaluate(zero_engine *engine, const zero_tensors *batch, d
             engine, zr_samples_compare_tensor(engine, zr_samples_fold(batch, 0), error), error));
     engine->view.batch = *batch;
     engine->view.context.shape = shape;
-    ZERO_TRY(zr_far_send_batch(engine, batch, loss, error));
-    evaluation evaluation = {.engine = engine};
-    zero_status status = engine->plan->pipeline
-                             ? evaluate_chunks(&evaluation, error)
-                             : visit_units(engine, evaluate_unit, &evaluation, error);
+    evaluation evaluation = {.engine = engine, .loss = loss};
+    zero_status status = engine->plan->pipeline ? evaluate_chunks(&evaluation, error)
+                                                : evaluate_units(&evaluation, error);
     if (status == ZERO_OK)
         status = zr_far_bring_loss(engine, error);
     return zr_step_end_waits(engine, status, error);

@@ -9,8 +9,6 @@ static bool has_blocks(const zr_plan *plan)
 {
     return plan->settings.weight_bits || plan->settings.gradient_bits || zr_plan_codes_states(plan);
 }
-static bool is_in_stages(const zr_plan *plan) { return plan->pipeline != NULL; }
-
 static bool reads_more_of_a_batch(const zr_plan *plan)
 {
     const zr_lm_config *config = zr_lm_config_of(plan->model);
@@ -25,7 +23,6 @@ static const struct {
     {updates_by_factors, "Adafactor's averages"},
     {has_blocks, "states, weights or gradients in blocks of codes"},
     {reads_more_of_a_batch, "documents and preferences of a micro-batch"},
-    {is_in_stages, "messages between the stages of a pipeline"},
 };
 
 zero_status zr_far_check(const char *device, const zr_plan *plan, zero_error *error)

@@ -8,11 +8,13 @@
 
 static char *space_at(const zero_engine *engine, zr_space_id id) { return engine->spaces[id].at; }
 
-// Waits until the engine's queue has done all that it was given.
+// Waits until the engine's queue has done all that it was given. A failure of it may have come to
+// the comm thread that tells the other pipeline stages of it.
 static zero_status finish(zero_engine *engine, zero_error *error)
 {
-    return zr_comm_finish(engine->grid.world, zr_queue_mark(engine->queue),
-                          "waiting for the device", NULL, error);
+    ZERO_TRY(zr_comm_finish(engine->grid.world, zr_queue_mark(engine->queue),
+                            "waiting for the device", NULL, error));
+    return engine->channels.comm ? zr_comm_check(engine->channels.comm, error) : ZERO_OK;
 }
 
 zero_status zr_far_settle(zero_engine *engine, zero_error *error)
@@ -58,30 +60,49 @@ static zero_status refuse_batch(const zero_tensors *batch, int index, zero_error
                    batch->count, index, zr_tensor_bytes(&batch->at[index]));
 }
 
-zero_status zr_far_send_batch(zero_engine *engine, const zero_tensors *batch, double *loss,
-                              zero_error *error)
+static bool reads_ids(const zero_engine *engine)
+{
+    return zr_far_chunk_reads(engine->plan, &engine->plan->chunks[engine->now.chunk]);
+}
+
+void zr_far_place_batch(zero_engine *engine, double *loss)
 {
     zr_far *far = &engine->far;
+    zero_context *context = &engine->view.context;
     int64_t room = zr_far_ids_bytes(engine->plan);
-    engine->view.context.loss = loss;
+    context->loss = loss;
     if (!far->is)
+        return;
+    far->wanted = loss;
+    context->loss = (double *)(void *)space_at(engine, ZR_SPACE_LANDING);
+    context->device_batch = reads_ids(engine) ? &far->batch : NULL;
+    if (!context->device_batch)
+        return;
+    char *device = space_at(engine, ZR_SPACE_IDS) + engine->now.set * ZR_FAR_TENSORS * room;
+    far->batch = engine->view.batch;
+    for (int i = 0; i < ZR_MIN(far->batch.count, ZR_FAR_TENSORS); i++, device += room)
+        far->batch.at[i].data = device;
+}
+
+// What was in the pinned place has gone up. Without a pipeline the loss of each micro-batch is
+// waited for. In one, the set's last micro-batch has come back from other stages, which had its
+// message first; or its loss was waited for.
+zero_status zr_far_send_batch(zero_engine *engine, zero_error *error)
+{
+    zr_far *far = &engine->far;
+    const zero_tensors *batch = &engine->view.batch;
+    int64_t room = zr_far_ids_bytes(engine->plan);
+    if (!far->is || !reads_ids(engine))
         return ZERO_OK;
-    // The one before last has been read: a loss of each micro-batch is waited for.
-    char *pinned = space_at(engine, ZR_SPACE_SENT_IDS) +
-                   far->batches++ % ZR_FAR_SENT * ZR_FAR_TENSORS * room,
-         *device = space_at(engine, ZR_SPACE_IDS);
-    far->batch = *batch;
-    for (int i = 0; i < batch->count; i++, pinned += room, device += room) {
+    int64_t set = engine->plan->pipeline ? engine->now.set : far->batches++ % ZR_FAR_SENT;
+    char *pinned = space_at(engine, ZR_SPACE_SENT_IDS) + set * ZR_FAR_TENSORS * room;
+    for (int i = 0; i < batch->count; i++, pinned += room) {
         int64_t bytes = (int64_t)zr_tensor_bytes(&batch->at[i]);
         if (i >= ZR_FAR_TENSORS || batch->at[i].dtype != ZERO_I32 || bytes > room)
             return refuse_batch(batch, i, error);
         memcpy(pinned, batch->at[i].data, (size_t)bytes);
-        copy(engine, pinned, device, bytes);
-        far->batch.at[i].data = device;
+        copy(engine, pinned, far->batch.at[i].data, bytes);
     }
-    engine->view.context.device_batch = &far->batch;
-    far->wanted = loss;
-    engine->view.context.loss = (double *)(void *)space_at(engine, ZR_SPACE_LANDING);
     return ZERO_OK;
 }
 

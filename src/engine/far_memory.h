@@ -16,7 +16,7 @@ typedef struct zr_norm_sums {
 typedef struct zr_far {
     bool is;            // the queue's device is far; else the rest is not used
     zero_tensors batch; // the current micro-batch as the device has it
-    int64_t batches;    // that have gone up
+    int64_t batches;    // that have gone up, without a pipeline
     double *wanted;     // where the caller gets it
 } zr_far;
 
@@ -25,10 +25,11 @@ void zr_far_begin(zero_engine *engine);
 // Clears what nobody has written yet and everybody relies on.
 zero_status zr_far_clear_stores(zero_engine *engine, zero_error *error);
 
-// Brings the ids of a micro-batch up, and makes its loss come to *loss (zr_far_bring_loss). shape:
-// of the tensors.
-zero_status zr_far_send_batch(zero_engine *engine, const zero_tensors *batch, double *loss,
-                              zero_error *error);
+// Sets where units find the ids of the current micro-batch, and makes its loss come to *loss
+// (zr_far_bring_loss).
+void zr_far_place_batch(zero_engine *engine, double *loss);
+// Brings the ids of the current micro-batch up, before the first unit that reads them.
+zero_status zr_far_send_batch(zero_engine *engine, zero_error *error);
 // Waits until a far device's queue has done all that it was given.
 zero_status zr_far_settle(zero_engine *engine, zero_error *error);
 // Waits until the loss is there.

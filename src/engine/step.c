@@ -123,8 +123,8 @@ void zr_step_begin_sums(zero_engine *engine)
     zr_tier_traffic_begin(engine);
 }
 
-zero_status zr_step_set_micro_batch(zero_engine *engine, int64_t offset, const zero_tensors *batch,
-                                    double *loss, zero_error *error)
+void zr_step_set_micro_batch(zero_engine *engine, int64_t offset, const zero_tensors *batch,
+                             double *loss)
 {
     zero_context *context = &engine->view.context;
     engine->view.batch = *batch;
@@ -141,7 +141,7 @@ zero_status zr_step_set_micro_batch(zero_engine *engine, int64_t offset, const z
     int64_t positions = context->shape.batch * context->shape.seq;
     engine->view.weight =
         (struct zr_loss_weight){engine->config->loss_mean, positions, .targets = positions};
-    return zr_far_send_batch(engine, batch, loss, error);
+    zr_far_place_batch(engine, loss);
 }
 
 zero_status zr_step_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds,
@@ -176,8 +176,8 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
     if (first)
         ZERO_TRY(zr_step_end_waits(engine, zr_step_tell(engine, NULL, error), error));
     int64_t begin = zr_recorder_begin(engine->recorder);
-    ZERO_TRY(
-        zr_step_end_waits(engine, zr_step_set_micro_batch(engine, 0, batch, loss, error), error));
+    zr_step_set_micro_batch(engine, 0, batch, loss);
+    ZERO_TRY(zr_step_end_waits(engine, zr_far_send_batch(engine, error), error));
     if (first)
         zr_step_begin_sums(engine);
     if (engine->grid.tensor)

@@ -22,8 +22,8 @@ void zr_step_begin_sums(zero_engine *engine);
 // Makes engine->now.micro_batch, of the step that comes `offset` steps after the first of the
 // window, the one that units compute; *loss is where the last
 // unit's result goes, on a far device by zr_far_bring_loss.
-zero_status zr_step_set_micro_batch(zero_engine *engine, int64_t offset, const zero_tensors *batch,
-                                    double *loss, zero_error *error);
+void zr_step_set_micro_batch(zero_engine *engine, int64_t offset, const zero_tensors *batch,
+                             double *loss);
 // Returns the bits of zr_when that hold in the passes of engine->now.micro_batch. outdated: kept
 // flat parameters are gathered.
 uint32_t zr_step_holds(const zero_engine *engine, bool outdated);

@@ -109,6 +109,7 @@ static zero_status end_step(zero_engine *engine, const zr_action *action, zero_e
         ZERO_TRY(zr_step_run_pass(engine, ZR_PASS_BOUNDARY, 0, error));
         engine->steps.sums[step] = engine->sums; // kept until the step's update
         engine->sums = (zr_step_sums){0};
+        zr_norms_begin_step(engine);
     }
     return action->act == ZR_ACT_NORM ? ZERO_OK : update_with_sums_of_step(engine, step, error);
 }
@@ -206,6 +207,15 @@ static zero_status check_targets(const zero_engine *engine, zero_error *error)
         (long long)weight->targets, (long long)weight->positions);
 }
 
+// Says whether the action computes the loss of its micro-batch.
+static bool reports_loss(const zr_plan *plan, const zr_action *action)
+{
+    const zr_chunk_plan *chunk = &plan->chunks[action->chunk];
+    bool fused = plan->units[chunk->end_unit - 1].fused;
+    return zr_chunk_is_last(plan, chunk) &&
+           action->act == (fused ? ZR_ACT_BACKWARD : ZR_ACT_FORWARD);
+}
+
 // Runs the pass of the action's micro-batch, in its set of the chunk's activations.
 static zero_status run_pass(zero_engine *engine, const zr_action *action, zero_error *error)
 {
@@ -222,14 +232,16 @@ static zero_status run_pass(zero_engine *engine, const zr_action *action, zero_e
     engine->now.micro_batch = k % accumulation;
     engine->now.turn = k;
     engine->now.set = k % chunk->buffers.sets;
-    ZERO_TRY(zr_step_set_micro_batch(engine, k / accumulation,
-                                     engine->steps.batches ? &engine->steps.batches[k] : &none,
-                                     &engine->steps.losses[k], error));
+    zr_step_set_micro_batch(engine, k / accumulation,
+                            engine->steps.batches ? &engine->steps.batches[k] : &none,
+                            &engine->steps.losses[k]);
+    if (action->act == ZR_ACT_FORWARD)
+        ZERO_TRY(zr_far_send_batch(engine, error));
     if (action->act == ZR_ACT_FORWARD && action->chunk == 0)
         zr_tier_traffic_expect_micro_batch(engine, outdated);
     ZERO_TRY(
         zr_step_run_pass(engine, zr_action_pass(action), zr_step_holds(engine, outdated), error));
-    if (zr_chunk_is_last(plan, chunk))
+    if (reports_loss(plan, action))
         ZERO_TRY(zr_far_bring_loss(engine, error));
     engine->now.loss = engine->steps.losses[k];
     if (action->act != ZR_ACT_BACKWARD || !zr_chunk_is_last(plan, chunk))

@@ -38,8 +38,8 @@ void zr_plan_footprint(zr_plan *plan, const zr_machine *machine)
         plan->bytes[plan->spaces[i].tier][plan->spaces[i].category] += plan->spaces[i].counted;
     for (int i = 0; i < ZR_STORE_COUNT; i++)
         plan->bytes[plan->stores[i].tier][plan->stores[i].category] += plan->stores[i].bytes;
-    plan->bytes[ZERO_TIER_device][ZERO_MEM_communication] +=
-        zr_plan_link_bytes(plan) + machine->staging_bytes;
+    plan->bytes[ZERO_TIER_device][ZERO_MEM_communication] += machine->staging_bytes;
+    zr_plan_count_links(plan);
 }
 
 int64_t zr_plan_tier_bytes(const zr_plan *plan, zero_tier tier)

@@ -200,7 +200,8 @@ static void list_spaces(zr_plan *plan)
 static void list_far_spaces(zr_plan *plan)
 {
     const zero_tier device = ZERO_TIER_device, host = ZERO_TIER_host;
-    int64_t ids = ZR_FAR_TENSORS * zr_far_ids_bytes(plan), norms = far_norm_bytes(plan),
+    int64_t batch = ZR_FAR_TENSORS * zr_far_ids_bytes(plan), ids = zr_far_id_sets(plan) * batch,
+            sent = zr_far_sent_sets(plan) * batch, norms = far_norm_bytes(plan),
             strip = far_strip_bytes(plan);
     bool keeps = plan->stores[ZR_STORE_ACTIVATION_CHECKPOINTS].tier == ZERO_TIER_nvme,
          parks = plan->stores[ZR_STORE_PARKED].tier == ZERO_TIER_nvme && plan->parked_bytes > 0;
@@ -208,7 +209,7 @@ static void list_far_spaces(zr_plan *plan)
             open = parks ? plan->open_bytes : 0;
     const zr_space_plan rows[] = {
         {ZR_SPACE_ARENA, device, ZERO_MEM_activations, ids, ids},
-        {ZR_SPACE_ARENA, host, ZERO_MEM_activations, ZR_FAR_SENT * ids, ZR_FAR_SENT * ids},
+        {ZR_SPACE_ARENA, host, ZERO_MEM_activations, sent, sent},
         {ZR_SPACE_ARENA, device, ZERO_MEM_workspace, norms, norms},
         {ZR_SPACE_ARENA, host, ZERO_MEM_workspace, ZR_FAR_PAGE + norms, ZR_FAR_PAGE + norms},
         {ZR_SPACE_ARENA, host, ZERO_MEM_workspace, strip, strip},

@@ -11,7 +11,8 @@
 // A touch that is not allowed prints one message and ends the process with FAR_TOUCHED. System
 // calls give EFAULT instead, in pinned memory also of bytes whose page is under way; the host's own
 // touches of such bytes are allowed. What an operation must not be given fails its queue, and comes
-// with a finish (not with zr_queue_check). All other mistakes are counted as violations.
+// with a finish (not with zr_queue_check). All other mistakes are counted as violations, also that
+// memory is released before an operation that was given it has run.
 #ifndef TESTS_FAR_H
 #define TESTS_FAR_H
 

@@ -158,6 +158,8 @@ void far_work_translate(far_work *work, zr_queue_failure *failure)
         failure->status = check_piece(zr_op_kind_name(work->op.kind), piece, &failure->error);
         if (failure->status == ZERO_OK)
             *piece->place = in->real + (piece->at - in->at);
+        else
+            far_violate("%s", failure->error.message);
     }
 }
 

@@ -97,7 +97,8 @@ static void released_memory_is_refused(void **state)
     assert_refused(bench.queue, "is released memory");
     far_fill(bench.queue, gone, BYTES, 7);
     assert_refused(bench.queue, "is released memory");
-    close_far();
+    release_far();
+    end_with("is released memory"); // under the first operation
 }
 
 static void nothing_is_touched_where_there_are_no_bytes(void **state)

@@ -65,7 +65,6 @@ static void what_the_host_does_itself_is_refused(void **state)
     } asked[] = {
         {"Muon's exchange of matrices", {.optimizer = "Muon"}},
         {"Adafactor's averages", {.optimizer = "Adafactor"}},
-        {"between the stages of a pipeline", {.stages = 2}},
     };
     for (int i = 0; i < ZR_COUNT(asked); i++) {
         harness_case run = asked[i].run;

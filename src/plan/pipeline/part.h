@@ -34,6 +34,7 @@ typedef struct zr_link {
     int64_t bytes;          // of a slot
     int64_t first, message; // byte of a slot where a message begins, and its bytes
     char name[160];         // for messages: "h.5 to h.6"
+    bool on_host;           // the host writes and reads it, also on a far device
 } zr_link;
 
 typedef struct zr_tied_weight_plan { // plan/pipeline/tied_weights.h
@@ -84,5 +85,7 @@ int zr_plan_sums_to_first(const zr_plan *plan, int stage);
 int zr_plan_sums_from_first(const zr_plan *plan, int stage);
 // Returns the bytes that this rank holds for slots of links.
 int64_t zr_plan_link_bytes(const zr_plan *plan);
+// Adds them to the plan's bytes, each to those of where it lies.
+void zr_plan_count_links(zr_plan *plan);
 
 #endif

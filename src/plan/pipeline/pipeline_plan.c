@@ -26,16 +26,29 @@ bool zr_chunk_is_last(const zr_plan *plan, const zr_chunk_plan *chunk)
     return chunk->number == chunks_of_model(plan) - 1;
 }
 
+// Returns the bytes of a link that this rank holds.
+static int64_t bytes_of_link(const zr_plan *plan, const zr_link *link)
+{
+    bool sends = link->from == plan->pipeline->stage,
+         receives = link->to == plan->pipeline->stage && !plan->pipeline->mapped;
+    return sends || receives ? link->slots * link->bytes : 0;
+}
+
 int64_t zr_plan_link_bytes(const zr_plan *plan)
 {
     int64_t bytes = 0;
-    for (int i = 0; i < plan->link_count; i++) {
-        const zr_link *link = &plan->links[i];
-        bool sends = link->from == plan->pipeline->stage;
-        bool receives = link->to == plan->pipeline->stage && !plan->pipeline->mapped;
-        bytes += sends || receives ? link->slots * link->bytes : 0;
-    }
+    for (int i = 0; i < plan->link_count; i++)
+        bytes += bytes_of_link(plan, &plan->links[i]);
     return bytes;
+}
+
+void zr_plan_count_links(zr_plan *plan)
+{
+    for (int i = 0; i < plan->link_count; i++) {
+        bool on_host = plan->far && plan->links[i].on_host;
+        plan->bytes[on_host ? ZERO_TIER_host : ZERO_TIER_device][ZERO_MEM_communication] +=
+            bytes_of_link(plan, &plan->links[i]);
+    }
 }
 
 static zero_status list_actions(zr_plan *plan, zero_error *error)
@@ -162,6 +175,7 @@ static void place_sums(zr_plan *plan)
             .slots = 2,
             .bytes = ZR_ROUND_UP((int64_t)sizeof(zr_step_sums), ZR_ACTIVATION_ALIGN),
             .message = sizeof(zr_step_sums),
+            .on_host = true,
         };
         link[1].from = 0;
         link[1].to = s;
