@@ -121,6 +121,9 @@ static zero_status begin_saving(zero_checkpoint *c, const char *directory, json_
                                       &c->saving, error);
     json_decref(state);
     ZERO_TRY(status);
+    for (int v = 0; v < ZR_COUNT(c->vectors.views); v++)
+        c->vectors.views[v].beside = true;
+    zr_engine_guard(c->engine, &(zr_guard){await_flat_param, c});
     // zero_end_checkpoint reports a failure
     status = zr_workers_create(1, 1, &c->thread, &c->error);
     if (status == ZERO_OK)
@@ -128,7 +131,6 @@ static zero_status begin_saving(zero_checkpoint *c, const char *directory, json_
     // The save fails in zero_end_checkpoint, together with the other ranks.
     if (status != ZERO_OK)
         announce_progress(c, 0, true, status);
-    zr_engine_guard(c->engine, &(zr_guard){await_flat_param, c});
     return ZERO_OK;
 }
 

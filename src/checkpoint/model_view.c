@@ -153,7 +153,10 @@ static zero_status each_range(void *user, int part, bool changed, zr_range_use u
     zr_vector vector = view->filled && !zr_engine_has_state(view->engine, part, view->vector)
                            ? ZR_VECTOR_MASTER
                            : view->vector;
-    return zr_engine_vector_each(view->engine, part, vector, changed, use_portion, &taking, error);
+    zr_portion_use how = changed        ? ZR_PORTIONS_CHANGED
+                         : view->beside ? ZR_PORTIONS_SAVED
+                                        : ZR_PORTIONS_READ;
+    return zr_engine_vector_each(view->engine, part, vector, how, use_portion, &taking, error);
 }
 
 static zero_status outline_ranges(void *user, int part, zr_range_use use, void *use_user,

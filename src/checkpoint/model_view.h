@@ -25,6 +25,7 @@ typedef struct zr_model_view { // must not move while its view is used
     zr_vector vector;
     zr_view_tensors which;
     zr_view_purpose purpose;
+    bool beside; // it is saved by a thread beside steps (zr_guard)
     bool filled; // tensors that do not have the vector have their weights
     // (view.tensor_count) The tensors that the vector has, with tiles joined. For a part of a
     // model: the tensors of the whole.

@@ -94,8 +94,7 @@ static zero_status load_from(zero_engine *engine, const char *from, bool adapter
         how.prefix = prefix;
     else if (ours)
         zr_weights_name_head(ours, &how);
-    // Waits until no rank reads the old weights any more.
-    ZERO_TRY(zr_comm_barrier(zr_engine_comm(engine), error));
+    ZERO_TRY(zr_engine_await_readers(engine, error));
     ZERO_TRY(zr_weights_load(zr_engine_comm(engine), from, view, &how, error));
     return zr_engine_parameters_changed(engine, error);
 }

@@ -246,7 +246,7 @@ static zero_status load_listed_vectors(zero_engine *engine, const char *director
     zero_status status =
         zr_comm_agree(comm, list_state_vectors(engine, ZR_VIEW_LOADS, stale, &v, error), error);
     if (status == ZERO_OK)
-        status = zr_comm_barrier(comm, error); // no rank reads the old ones any more
+        status = zr_engine_await_readers(engine, error);
     if (status == ZERO_OK)
         status = zr_comm_agree(comm,
                                comm->rank == 0

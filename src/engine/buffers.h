@@ -18,6 +18,11 @@
 #include "comm/window.h"
 #include "engine/engine_api.h"
 
+typedef struct zr_portion_taker {
+    zr_portion_fn take;
+    void *user;
+} zr_portion_taker;
+
 typedef struct zr_offload { // all zero if everything is in memory
     zr_scratch scratch[ZR_SCRATCH_COUNT];
     zr_io *io;

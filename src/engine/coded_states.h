@@ -5,11 +5,6 @@
 
 #include "engine/engine_internal.h"
 
-typedef struct zr_portion_taker {
-    zr_portion_fn take;
-    void *user;
-} zr_portion_taker;
-
 // Says whether a vector is one of codes.
 bool zr_is_coded(const zero_engine *engine, zr_vector vector);
 // Calls `take` for the own shard of such a vector, in portions of fp32 numbers, and narrows what it

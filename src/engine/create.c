@@ -161,8 +161,8 @@ static zero_status draw_weights(zero_engine *engine, zero_error *error)
 {
     for (int p = 0; p < engine->plan->flat_param_count; p++) {
         drawing drawing = {.engine = engine, .flat_param = &engine->plan->flat_params[p]};
-        ZERO_TRY(zr_engine_vector_each(engine, p, ZR_VECTOR_MASTER, true, draw_portion, &drawing,
-                                       error));
+        ZERO_TRY(zr_engine_vector_each(engine, p, ZR_VECTOR_MASTER, ZR_PORTIONS_CHANGED,
+                                       draw_portion, &drawing, error));
         zr_comm_progress(engine->grid.world, 0);
     }
     return zr_engine_parameters_changed(engine, error);
@@ -222,7 +222,7 @@ static zero_status prepare_engine(zero_engine *engine, zero_error *error)
         ZERO_TRY(use_queue_of_device(engine, error));
     say_reserve(engine);
     ZERO_TRY(zr_spaces_reserve(engine, error));
-    zr_far_begin(engine);
+    ZERO_TRY(zr_far_begin(engine, error));
     if (engine->plan->factor_elems)
         ZERO_TRY(zr_factored_create(engine, error));
     zr_tensor_exchange_begin(engine);
@@ -326,6 +326,7 @@ static void release_memory(zero_engine *engine)
 {
     zr_delayed_destroy(engine->delayed);
     zr_muon_destroy(engine->muon);
+    zr_far_end(engine);
     zr_memory_release(engine);
     zr_far_states_close(engine);
     zr_queue_unwrap(engine->queue, engine->recording);

@@ -53,9 +53,16 @@ typedef struct zr_portion {
 } zr_portion;
 // Returns the address of an element, which is counted from the start of the flat parameter.
 char *zr_portion_at(const zr_portion *portion, int64_t element);
-// Calls `take` for a vector of this rank's shard of a flat parameter, in portions. With `changed`,
-// what `take` leaves in `data` becomes the vector, and the caller calls the function that is named
-// below afterwards. Between steps; not collective.
+// What portions are for. ZR_PORTIONS_CHANGED: what `take` leaves in `data` becomes the vector, and
+// the caller calls the function that is named below afterwards. ZR_PORTIONS_SAVED: they are read by
+// the one thread that a guard lets read while steps run.
+typedef enum zr_portion_use {
+    ZR_PORTIONS_READ,
+    ZR_PORTIONS_CHANGED,
+    ZR_PORTIONS_SAVED
+} zr_portion_use;
+// Calls `take` for a vector of this rank's shard of a flat parameter, in portions. Between steps,
+// unless it is ZR_PORTIONS_SAVED; not collective.
 //   ZR_VECTOR_MASTER          the weights: the fp32 master where there is one, else the parameters
 //                             (zr_engine_parameters_changed)
 //   ZR_VECTOR_STATE0, STATE1  of a flat parameter that has one (zr_engine_states_changed)
@@ -63,7 +70,8 @@ char *zr_portion_at(const zr_portion *portion, int64_t element);
 //   ZR_VECTOR_GRADIENT        accumulated in the last step; `take` must not change it
 typedef zero_status (*zr_portion_fn)(void *user, const zr_portion *portion, zero_error *error);
 zero_status zr_engine_vector_each(zero_engine *engine, int flat_param, zr_vector vector,
-                                  bool changed, zr_portion_fn take, void *user, zero_error *error);
+                                  zr_portion_use use, zr_portion_fn take, void *user,
+                                  zero_error *error);
 // Says whether a flat parameter has a state of the optimizer, or a master.
 bool zr_engine_has_state(const zero_engine *engine, int flat_param, zr_vector vector);
 // With Adafactor: returns the averages of a tensor's rows, or of its columns (of a vector, of its
@@ -79,6 +87,8 @@ bool zr_engine_saves_factors(const zero_engine *engine, int number);
 // collective.
 zero_status zr_engine_between_steps(const zero_engine *engine, const char *call, zero_error *error);
 zero_status zr_engine_may_change(const zero_engine *engine, const char *call, zero_error *error);
+// Collective: waits until no rank reads this one's parameters any more, before they are changed.
+zero_status zr_engine_await_readers(zero_engine *engine, zero_error *error);
 // Collective: brings tied copies and readers up to date with what the shards hold now. Callers that
 // also wrote optimizer states use the second one.
 zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error);
@@ -90,9 +100,10 @@ zero_status zr_engine_join_delayed_update(zero_engine *engine, bool *stale, zero
 zero_status zr_engine_parameters_stale(zero_engine *engine, zero_error *error);
 // A guard lets another thread read states while steps run: an update calls `await` before it
 // changes this rank's part of a flat parameter, until the guard is removed (NULL). Other callers
-// that would change states are rejected meanwhile. Set between steps; not collective. `await` is
-// not called for states that cannot be guarded (zr_engine_can_guard): on NVMe, because they leave
-// it through the update's buffers, under a delayed update, and in 8 bits, which leave as fp32.
+// that would change states are rejected meanwhile. Set between steps, before that thread begins;
+// not collective. `await` is not called for states that cannot be guarded (zr_engine_can_guard): on
+// NVMe, because they leave it through the update's buffers, under a delayed update, and in 8 bits,
+// which leave as fp32; of a far device, those that are off it.
 typedef struct zr_guard {
     zero_status (*await)(void *user, int flat_param, zero_error *error); // on the rank's thread
     void *user;

@@ -28,15 +28,19 @@ static void copy(zero_engine *engine, const void *from, void *to, int64_t bytes)
         zr_engine_run_aside(engine, zr_op_copy(&(zr_bytes){bytes}, from, to));
 }
 
-void zr_far_begin(zero_engine *engine)
+zero_status zr_far_begin(zero_engine *engine, zero_error *error)
 {
+    const zr_backend *backend = engine->queue->backend;
     engine->far.is = zr_device_is_far(engine->queue->device);
     engine->norms = (zr_norm_sums){&engine->sums.norm, engine->update.squares};
     if (!engine->far.is)
-        return;
+        return ZERO_OK;
     engine->norms.step = (zr_exact *)(void *)space_at(engine, ZR_SPACE_NORMS);
     engine->norms.tensors = engine->norms.step + 1;
+    return zr_queue_open(backend->name, backend->path(), 1, &engine->far.saver, error);
 }
+
+void zr_far_end(zero_engine *engine) { zr_queue_close(engine->far.saver); }
 
 zero_status zr_far_clear_stores(zero_engine *engine, zero_error *error)
 {
@@ -164,24 +168,94 @@ zero_status zr_norms_bring_tensors(zero_engine *engine, zero_error *error)
 
 // ---- portions ----
 
-zero_status zr_strips_each(zero_engine *engine, const zr_portion *whole, bool changed,
-                           zr_portion_fn take, void *user, zero_error *error)
+// Buffers by which portions travel, one strip after another, and the queue that copies them.
+typedef struct lane {
+    zr_queue *queue;
+    char *at;
+    int64_t bytes; // of a buffer
+    int buffers;
+    double timeout;
+} lane;
+
+static lane lane_of(const zero_engine *engine, bool saves)
 {
-    int64_t size = (int64_t)zero_dtype_bytes(whole->dtype),
-            most = engine->plan->spaces[ZR_SPACE_STRIP].bytes / size;
-    zr_portion strip = {.dtype = whole->dtype, .data = space_at(engine, ZR_SPACE_STRIP)};
-    for (int64_t done = 0; done < whole->span.count; done += strip.span.count) {
-        strip.span = (zr_span){whole->span.first + done, ZR_MIN(most, whole->span.count - done)};
-        copy(engine, whole->data + done * size, strip.data, strip.span.count * size);
-        ZERO_TRY(finish(engine, error));
-        ZERO_TRY(take(user, &strip, error));
-        if (changed) {
-            copy(engine, strip.data, whole->data + done * size, strip.span.count * size);
-            ZERO_TRY(finish(engine, error)); // the strip may be written by the host again
-        }
-        zr_comm_progress(engine->grid.world, engine->progress.step);
+    const zr_space_id space = saves ? ZR_SPACE_SAVED : ZR_SPACE_STRIP;
+    const int buffers = saves ? ZR_FAR_SAVED : 1;
+    return (lane){.queue = saves ? engine->far.saver : engine->queue,
+                  .at = space_at(engine, space),
+                  .bytes = engine->plan->spaces[space].bytes / buffers,
+                  .buffers = buffers,
+                  .timeout = engine->grid.world->timeout};
+}
+
+static int64_t strips_of(const lane *lane, const zr_portion *whole)
+{
+    int64_t most = lane->bytes / (int64_t)zero_dtype_bytes(whole->dtype);
+    return (whole->span.count + most - 1) / most;
+}
+
+static zr_portion nth_strip(const lane *lane, const zr_portion *whole, int64_t n)
+{
+    int64_t most = lane->bytes / (int64_t)zero_dtype_bytes(whole->dtype), first = n * most;
+    return (zr_portion){
+        .span = {whole->span.first + first, ZR_MIN(most, whole->span.count - first)},
+        .dtype = whole->dtype,
+        .data = lane->at + n % lane->buffers * lane->bytes};
+}
+
+// Copies a strip to its buffer, or back from there. Returns the copy's mark.
+static zr_mark copy_strip(const lane *lane, const zr_portion *whole, int64_t n, bool back)
+{
+    const zr_portion strip = nth_strip(lane, whole, n);
+    zr_queue queue = zr_queue_inside(lane->queue);
+    char *place = zr_portion_at(whole, strip.span.first);
+    zr_run(&queue,
+           zr_op_copy(&(zr_bytes){strip.span.count * (int64_t)zero_dtype_bytes(strip.dtype)},
+                      back ? strip.data : place, back ? place : strip.data));
+    return zr_queue_mark(lane->queue);
+}
+
+// What `take` and the copy back have submitted ends before the buffer is filled again.
+static zero_status end_strip(zero_engine *engine, zero_error *error)
+{
+    ZERO_TRY(finish(engine, error));
+    zr_comm_progress(engine->grid.world, engine->progress.step);
+    return ZERO_OK;
+}
+
+static zero_status take_strips(zero_engine *engine, const lane *lane, const zr_portion *whole,
+                               zr_portion_use use, const zr_portion_taker *taker, zero_error *error)
+{
+    int64_t strips = strips_of(lane, whole), begun = 0;
+    zr_mark copied[ZR_FAR_SAVED];
+    for (int64_t n = 0; n < strips; n++) {
+        for (; begun < ZR_MIN(n + lane->buffers, strips); begun++)
+            copied[begun % lane->buffers] = copy_strip(lane, whole, begun, false);
+        const zr_portion strip = nth_strip(lane, whole, n);
+        ZERO_TRY(zr_mark_finish(copied[n % lane->buffers], lane->timeout, error));
+        ZERO_TRY(taker->take(taker->user, &strip, error));
+        if (use == ZR_PORTIONS_CHANGED)
+            copy_strip(lane, whole, n, true);
+        if (use != ZR_PORTIONS_SAVED)
+            ZERO_TRY(end_strip(engine, error));
     }
     return ZERO_OK;
+}
+
+zero_status zr_strips_each(zero_engine *engine, const zr_portion *whole, zr_portion_use use,
+                           zr_portion_fn take, void *user, zero_error *error)
+{
+    const lane lane = lane_of(engine, use == ZR_PORTIONS_SAVED);
+    if (use == ZR_PORTIONS_SAVED) {
+        zr_queue_after(lane.queue, engine->far.guarded);
+        engine->far.guarded = (zr_mark){0};
+    }
+    zero_status status =
+        take_strips(engine, &lane, whole, use, &(zr_portion_taker){take, user}, error);
+    // A save that has failed reads nothing any more.
+    if (status != ZERO_OK && use == ZR_PORTIONS_SAVED)
+        zr_mark_finish(zr_queue_mark(lane.queue), lane.timeout, NULL);
+    return status;
 }
 
 zero_status zr_vector_broadcast(zero_engine *engine, int flat_param, zr_vector vector, int root,

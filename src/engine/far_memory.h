@@ -1,6 +1,7 @@
 // What the host and a far device hand each other (memory/device.h): ids go up, the loss and norms
-// come down, each after a finish of the queue, and portions of vectors travel by a strip of pinned
-// memory. On the CPU's device nothing travels: both sides use one place.
+// come down, each after a finish of the queue, and portions of vectors travel by strips of pinned
+// memory: between steps by one, on the engine's queue, and beside steps by two, on a queue of the
+// thread that saves, which copies into the one while the other is written. On the CPU's device nothing travels: both sides use one place.
 #ifndef ZR_ENGINE_FAR_MEMORY_H
 #define ZR_ENGINE_FAR_MEMORY_H
 
@@ -18,10 +19,15 @@ typedef struct zr_far {
     zero_tensors batch; // the current micro-batch as the device has it
     int64_t batches;    // that have gone up, without a pipeline
     double *wanted;     // where the caller gets it
+    // Of the thread that saves beside steps, alone while it does: its queue, and what the engine's
+    // had been given when the guard was set, until the other one is ordered after it.
+    zr_queue *saver;
+    zr_mark guarded;
 } zr_far;
 
-// After the spaces are reserved: finds the places.
-void zr_far_begin(zero_engine *engine);
+// After the spaces are reserved: finds the places, and opens the queue of the saving thread.
+zero_status zr_far_begin(zero_engine *engine, zero_error *error);
+void zr_far_end(zero_engine *engine);
 // Clears what nobody has written yet and everybody relies on.
 zero_status zr_far_clear_stores(zero_engine *engine, zero_error *error);
 
@@ -45,7 +51,7 @@ zero_status zr_norms_bring_tensors(zero_engine *engine, zero_error *error);
 zero_status zr_vector_broadcast(zero_engine *engine, int flat_param, zr_vector vector, int root,
                                 zero_error *error);
 // Calls `take` for a portion in a device's memory, strip by strip (zr_engine_vector_each).
-zero_status zr_strips_each(zero_engine *engine, const zr_portion *whole, bool changed,
+zero_status zr_strips_each(zero_engine *engine, const zr_portion *whole, zr_portion_use use,
                            zr_portion_fn take, void *user, zero_error *error);
 
 #endif

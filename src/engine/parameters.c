@@ -24,10 +24,11 @@ bool zr_engine_has_state(const zero_engine *engine, int flat_param, zr_vector ve
 }
 
 zero_status zr_engine_vector_each(zero_engine *engine, int flat_param, zr_vector vector,
-                                  bool changed, zr_portion_fn take, void *user, zero_error *error)
+                                  zr_portion_use use, zr_portion_fn take, void *user,
+                                  zero_error *error)
 {
     const zr_flat_param *p = &engine->plan->flat_params[flat_param];
-    bool gradient = vector == ZR_VECTOR_GRADIENT;
+    bool gradient = vector == ZR_VECTOR_GRADIENT, changed = use == ZR_PORTIONS_CHANGED;
     if (vector == ZR_VECTOR_MASTER && !zr_engine_has_state(engine, flat_param, vector))
         vector = ZR_VECTOR_PARAMETERS;
     ZERO_TRY(check_unguarded(engine, changed, error));
@@ -50,9 +51,18 @@ zero_status zr_engine_vector_each(zero_engine *engine, int flat_param, zr_vector
                      : zr_vector_at(engine, flat_param, vector,
                                     whole.span.first - zr_update_range(engine, flat_param).first);
     if (engine->far.is && zr_vector_tier_of(engine, flat_param, vector) == ZERO_TIER_device)
-        return zr_strips_each(engine, &whole, changed, take, user, error);
+        return zr_strips_each(engine, &whole, use, take, user, error);
     ZERO_TRY(zr_far_states_settle(engine, error)); // gathers may still read own shards
     return take(user, &whole, error);
+}
+
+// On the host a rank has read what it gathers when it comes to the barrier.
+zero_status zr_engine_await_readers(zero_engine *engine, zero_error *error)
+{
+    zr_window *window = &engine->spaces[ZR_SPACE_PARAMETERS].window;
+    for (int slot = 0; engine->far.is && slot < window->slots; slot++)
+        ZERO_TRY(zr_comm_quiesce(window, slot, error));
+    return zr_comm_barrier(engine->grid.world, error);
 }
 
 zero_status zr_engine_join_delayed_update(zero_engine *engine, bool *stale, zero_error *error)
@@ -67,7 +77,7 @@ zero_status zr_engine_parameters_stale(zero_engine *engine, zero_error *error)
     engine->versions.lag = true;
     ZERO_TRY(zr_engine_publish(engine, 1u << ZR_REWRITTEN | 1u << ZR_CHANGED, error));
     zr_grid_hash_reset(&engine->grid);
-    return zr_comm_barrier(engine->grid.world, error);
+    return zr_engine_await_readers(engine, error);
 }
 
 // Broadcasts vectors from the shards' owners to ranks that update more than their own shard,
@@ -135,7 +145,7 @@ static zero_status fill_copy(zero_engine *engine, zero_error *error)
     for (int p = 0; p < engine->plan->flat_param_count; p++) {
         rounding rounding = {engine, p};
         if (zr_engine_has_state(engine, p, ZR_VECTOR_MASTER))
-            ZERO_TRY(zr_engine_vector_each(engine, p, ZR_VECTOR_MASTER, false,
+            ZERO_TRY(zr_engine_vector_each(engine, p, ZR_VECTOR_MASTER, ZR_PORTIONS_READ,
                                            round_into_parameters, &rounding, error));
     }
     return zr_engine_publish(engine, 1u << ZR_REWRITTEN | 1u << ZR_CHANGED, error);
@@ -178,7 +188,7 @@ static zero_status make_copies(zero_engine *engine, zero_error *error)
     }
     engine->versions.copy = next;
     zr_grid_hash_reset(&engine->grid);
-    return zr_comm_barrier(engine->grid.world, error);
+    return zr_engine_await_readers(engine, error);
 }
 
 // A rank that fails in reading back what it has on NVMe ends the waits of the others.

@@ -47,17 +47,19 @@ zero_status zr_engine_may_change(const zero_engine *engine, const char *call, ze
 
 bool zr_engine_can_guard(const zero_engine *engine)
 {
-    bool can = !engine->delayed && !engine->far.is && !zr_plan_is_asynchronous(engine->plan) &&
+    bool can = !engine->delayed && !zr_plan_is_asynchronous(engine->plan) &&
                !zr_plan_codes_states(engine->plan);
+    zero_tier farthest = engine->far.is ? ZERO_TIER_device : ZERO_TIER_host;
     for (int p = 0; p < engine->plan->flat_param_count; p++)
-        can = can && engine->plan->flat_params[p].state_tier != ZERO_TIER_nvme &&
-              engine->plan->flat_params[p].parameter_tier != ZERO_TIER_nvme;
+        can = can && engine->plan->flat_params[p].state_tier <= farthest &&
+              engine->plan->flat_params[p].parameter_tier <= farthest;
     return can;
 }
 
 void zr_engine_guard(zero_engine *engine, const zr_guard *guard)
 {
     engine->guard = guard ? *guard : (zr_guard){0};
+    engine->far.guarded = guard ? zr_queue_mark(engine->queue) : (zr_mark){0};
 }
 
 // Refuses a call of one micro-batch where the engine is not in its phase, and in a pipeline, where
@@ -330,6 +332,6 @@ zero_status zero_finish_update(zero_engine *engine, zero_error *error)
     if (!engine->versions.lag)
         return ZERO_OK;
     // Ranks that still evaluate have to finish reading the old parameters first.
-    ZERO_TRY(zr_step_end_waits(engine, zr_comm_barrier(engine->grid.world, error), error));
+    ZERO_TRY(zr_step_end_waits(engine, zr_engine_await_readers(engine, error), error));
     return zr_step_end_waits(engine, zr_engine_parameters_changed(engine, error), error);
 }

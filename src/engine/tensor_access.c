@@ -175,7 +175,8 @@ static zero_status first_nonfinite(zero_engine *engine, zr_vector vector, int64_
         search search = {.flat_param = &plan->flat_params[p], .found = -1};
         if (vector == ZR_VECTOR_GRADIENT && plan->flat_params[p].kind != ZERO_TRAINABLE)
             continue;
-        ZERO_TRY(zr_engine_vector_each(engine, p, vector, false, search_portion, &search, error));
+        ZERO_TRY(zr_engine_vector_each(engine, p, vector, ZR_PORTIONS_READ, search_portion, &search,
+                                       error));
         *found = search.found >= 0 ? ZR_MIN(search.found, *found) : *found;
     }
     return ZERO_OK;

@@ -149,8 +149,8 @@ static zero_status read_and_share_part(zero_engine *engine, zr_vector vector, co
     copying copying = {.tensor = part->tensor,
                        .own = owned_part(flat_param, part->tensor, data->rank),
                        .out = out};
-    ZERO_TRY(zr_engine_vector_each(engine, part->flat_param, vector, false, copy_portion, &copying,
-                                   error));
+    ZERO_TRY(zr_engine_vector_each(engine, part->flat_param, vector, ZR_PORTIONS_READ, copy_portion,
+                                   &copying, error));
     for (int r = 0; r < data->size; r++) {
         zr_span owned = owned_part(flat_param, part->tensor, r);
         if (owned.count > 0)
@@ -264,15 +264,15 @@ zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out
 static zero_status write_tensor_shards(zero_engine *engine, const wanted *what, const float *in,
                                        zero_error *error)
 {
-    ZERO_TRY(zr_comm_barrier(engine->grid.world, error));
+    ZERO_TRY(zr_engine_await_readers(engine, error));
     for (part at = {.flat_param = -1}; next_part(engine->plan, what, &at);) {
         copying copying = {.tensor = at.tensor,
                            .own = owned_part(&engine->plan->flat_params[at.flat_param], at.tensor,
                                              engine->grid.data->rank),
                            .in = in,
                            .tile = is_tile_of(at.tensor, what)};
-        ZERO_TRY(zr_engine_vector_each(engine, at.flat_param, ZR_VECTOR_MASTER, true, copy_portion,
-                                       &copying, error));
+        ZERO_TRY(zr_engine_vector_each(engine, at.flat_param, ZR_VECTOR_MASTER, ZR_PORTIONS_CHANGED,
+                                       copy_portion, &copying, error));
     }
     return zr_engine_parameters_changed(engine, error);
 }

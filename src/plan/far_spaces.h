@@ -9,6 +9,8 @@ enum { ZR_FAR_PAGE = 4096 };
 // Tensors of a micro-batch that go up, tokens and targets; micro-batches that are on their way
 // without a pipeline.
 enum { ZR_FAR_TENSORS = 2, ZR_FAR_SENT = 2 };
+// Buffers of the thread that saves beside steps, each of which has a quarter of a strip.
+enum { ZR_FAR_SAVED = 2 };
 
 // Says whether a chunk reads the ids of a micro-batch: the first and the last one do.
 static inline bool zr_far_chunk_reads(const zr_plan *plan, const zr_chunk_plan *chunk)

@@ -202,7 +202,8 @@ static void list_far_spaces(zr_plan *plan)
     const zero_tier device = ZERO_TIER_device, host = ZERO_TIER_host;
     int64_t batch = ZR_FAR_TENSORS * zr_far_ids_bytes(plan), ids = zr_far_id_sets(plan) * batch,
             sent = zr_far_sent_sets(plan) * batch, norms = far_norm_bytes(plan),
-            strip = far_strip_bytes(plan);
+            strip = far_strip_bytes(plan),
+            saved = ZR_FAR_SAVED * ZR_ROUND_UP(strip / 4, (int64_t)ZR_FAR_PAGE);
     bool keeps = plan->stores[ZR_STORE_ACTIVATION_CHECKPOINTS].tier == ZERO_TIER_nvme,
          parks = plan->stores[ZR_STORE_PARKED].tier == ZERO_TIER_nvme && plan->parked_bytes > 0;
     int64_t kept = keeps ? plan->activation_checkpoint_buffer_bytes : 0,
@@ -213,6 +214,7 @@ static void list_far_spaces(zr_plan *plan)
         {ZR_SPACE_ARENA, device, ZERO_MEM_workspace, norms, norms},
         {ZR_SPACE_ARENA, host, ZERO_MEM_workspace, ZR_FAR_PAGE + norms, ZR_FAR_PAGE + norms},
         {ZR_SPACE_ARENA, host, ZERO_MEM_workspace, strip, strip},
+        {ZR_SPACE_ARENA, host, ZERO_MEM_workspace, saved, saved},
         {ZR_SPACE_ARENA, host, ZERO_MEM_checkpoints, kept, kept},
         {ZR_SPACE_ARENA, host, ZERO_MEM_gradients, open, open},
     };

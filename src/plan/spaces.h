@@ -36,6 +36,7 @@ typedef enum zr_space_id {
     ZR_SPACE_NORMS,    // exact sums
     ZR_SPACE_LANDING,  // pinned: the loss, and sums on their way to the host
     ZR_SPACE_STRIP,    // pinned: a part of a vector, between steps
+    ZR_SPACE_SAVED,    // pinned: parts of a vector that is saved beside steps
     // Pinned: what NVMe reads and writes in place of these two, each byte where it lies there.
     ZR_SPACE_SENT_CHECKPOINTS,
     ZR_SPACE_SENT_OPEN_SUMS,

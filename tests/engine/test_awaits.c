@@ -198,7 +198,8 @@ static zero_status begin(zero_engine *engine, zero_error *error)
         find_reasons(engine);
     leave_out(plan);
     for (int p = 0; p < plan->flat_param_count; p++)
-        ZERO_TRY(zr_engine_vector_each(engine, p, ZR_VECTOR_MASTER, true, grow, NULL, error));
+        ZERO_TRY(zr_engine_vector_each(engine, p, ZR_VECTOR_MASTER, ZR_PORTIONS_CHANGED, grow, NULL,
+                                       error));
     ZERO_TRY(zr_engine_parameters_changed(engine, error));
     return evaluate(engine, false, error);
 }

@@ -143,8 +143,8 @@ static zero_status tell_moments(zero_engine *engine, zero_error *error)
         for (int p = 0; p < zr_engine_plan(engine)->flat_param_count; p++) {
             moment m = {.engine = engine, .to = result->moments[v], .flat_param = p};
             if (zr_engine_has_state(engine, p, vectors[v]))
-                ZERO_TRY(
-                    zr_engine_vector_each(engine, p, vectors[v], false, take_portion, &m, error));
+                ZERO_TRY(zr_engine_vector_each(engine, p, vectors[v], ZR_PORTIONS_READ,
+                                               take_portion, &m, error));
         }
     return ZERO_OK;
 }
