@@ -71,6 +71,7 @@ static inline int64_t zr_attention_shared_row(const zr_attention *attention)
 typedef struct zr_attention_run {
     int64_t sequence, first, rows;
 } zr_attention_run;
+enum { ZR_MOST_RUNS = ZR_HOST_BYTES / (int)sizeof(zr_attention_run) }; // of an operation
 
 // Rotates the two halves of what is rotated of each head: (x1, x2) -> (x1 cos - x2 sin,
 // x2 cos + x1 sin).

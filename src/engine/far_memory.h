@@ -1,7 +1,8 @@
 // What the host and a far device hand each other (memory/device.h): ids go up, the loss and norms
 // come down, each after a finish of the queue, and portions of vectors travel by strips of pinned
 // memory: between steps by one, on the engine's queue, and beside steps by two, on a queue of the
-// thread that saves, which copies into the one while the other is written. On the CPU's device nothing travels: both sides use one place.
+// thread that saves, which copies into the one while the other is written. On the CPU's device
+// nothing travels: both sides use one place.
 #ifndef ZR_ENGINE_FAR_MEMORY_H
 #define ZR_ENGINE_FAR_MEMORY_H
 

@@ -8,9 +8,21 @@
 
 typedef struct room { // bytes
     size_t cache, stream, logits, tokens, runs, wanted, windows, candidates, workspace, scratch;
-    size_t total;    // of these
+    size_t host;     // what callers read and write, of these
+    size_t units;    // what units do
     size_t exchange; // of the window that tensor ranks reach
 } room;
+
+static bool is_far(const zr_decoding *d)
+{
+    return zr_device_is_far(zr_engine_queue(d->engine)->device);
+}
+
+// Returns the tier of what units read and write.
+static zero_tier tier_of_units(const zr_decoding *d)
+{
+    return is_far(d) ? ZERO_TIER_device : ZERO_TIER_host;
+}
 
 static int64_t rows_of_a_step(const zr_decoding_limits *limits)
 {
@@ -38,6 +50,14 @@ static zero_status decode_needs(const zr_decoding *d, zr_queue *queue, room *out
     return ZERO_OK;
 }
 
+static size_t sum_of(const size_t *parts, int count)
+{
+    size_t sum = 0;
+    for (int i = 0; i < count; i++)
+        sum += ZR_ROUND_UP(parts[i], ZR_ALIGN);
+    return sum;
+}
+
 static zero_status measure_room(const zr_decoding *d, room *out, zero_error *error)
 {
     size_t vocabulary = (size_t)d->shape.vocab, sequences = (size_t)d->limits.sequences,
@@ -54,11 +74,13 @@ static zero_status measure_room(const zr_decoding *d, room *out, zero_error *err
                .windows = sequences * (size_t)d->limits.capacity * sizeof(int32_t),
                .candidates = vocabulary * sizeof(zr_candidate)};
     ZERO_TRY(decode_needs(d, zr_engine_queue(d->engine), out, error));
-    const size_t parts[] = {out->cache,   out->cache,      out->stream,    out->stream,
-                            out->logits,  out->tokens,     out->runs,      out->wanted,
-                            out->windows, out->candidates, out->workspace, out->scratch};
-    for (int i = 0; i < ZR_COUNT(parts); i++)
-        out->total += ZR_ROUND_UP(parts[i], ZR_ALIGN);
+    const size_t far = is_far(d),
+                 units[] = {out->cache,     out->cache,   out->stream,       out->stream,
+                            out->workspace, out->scratch, far * out->tokens, far * out->logits},
+                 host[] = {out->logits, out->tokens,  out->runs,
+                           out->wanted, out->windows, out->candidates};
+    out->units = sum_of(units, ZR_COUNT(units));
+    out->host = sum_of(host, ZR_COUNT(host));
     return ZERO_OK;
 }
 
@@ -71,28 +93,81 @@ static zr_decoding make_decoding(zero_engine *engine, const zr_lm_config *config
                          .rows = rows_of_a_step(limits)};
 }
 
-zero_status zr_decoding_check_memory(zero_engine *engine, const zr_lm_config *config,
-                                     const zr_decoding_limits *limits, zero_error *error)
+static zero_status check_budget(const zr_decoding *d, zero_tier tier, size_t needed, int64_t budget,
+                                const char *option, zero_error *error)
 {
-    const zr_decoding d = make_decoding(engine, config, limits);
-    int64_t budget =
-        zr_engine_config(engine)->offload.host_memory / zr_local_ranks(zr_engine_comm(engine));
-    int64_t planned = zr_plan_tier_bytes(zr_engine_plan(engine), ZERO_TIER_host);
+    int64_t planned = zr_plan_tier_bytes(zr_engine_plan(d->engine), tier);
     char own[ZR_BYTES_TEXT], parameters[ZR_BYTES_TEXT], limit[ZR_BYTES_TEXT];
-    room room;
-    ZERO_TRY(measure_room(&d, &room, error));
-    size_t needed = room.total + room.exchange;
     if (budget <= 0 || planned + (int64_t)needed <= budget)
         return ZERO_OK;
     zr_bytes_text((double)needed, own);
     zr_bytes_text((double)planned, parameters);
     zr_bytes_text((double)budget, limit);
     return zr_fail(error, ZERO_ERR_LIMIT,
-                   "generating %lld at once, of up to %lld tokens each: %s are needed on the host "
-                   "for keys, values and logits, and %s for parameters; its budget is %s "
-                   "(--host-memory)",
-                   (long long)limits->sequences, (long long)limits->capacity, own, parameters,
-                   limit);
+                   "generating %lld at once, of up to %lld tokens each: %s are needed on the %s "
+                   "for keys, values and logits, and %s for parameters; its budget is %s (%s)",
+                   (long long)d->limits.sequences, (long long)d->limits.capacity, own,
+                   zr_tier_name(tier), parameters, limit, option);
+}
+
+zero_status zr_decoding_check_memory(zero_engine *engine, const zr_lm_config *config,
+                                     const zr_decoding_limits *limits, zero_error *error)
+{
+    const zr_decoding d = make_decoding(engine, config, limits);
+    const zr_offload_config *budgets = &zr_engine_config(engine)->offload;
+    size_t needed[ZERO_TIER_COUNT] = {0};
+    room room;
+    ZERO_TRY(measure_room(&d, &room, error));
+    needed[ZERO_TIER_host] = room.host;
+    needed[tier_of_units(&d)] += room.units + room.exchange;
+    if (is_far(&d))
+        ZERO_TRY(check_budget(&d, ZERO_TIER_device, needed[ZERO_TIER_device],
+                              budgets->device_memory, "--device-memory", error));
+    return check_budget(&d, ZERO_TIER_host, needed[ZERO_TIER_host],
+                        budgets->host_memory / zr_local_ranks(zr_engine_comm(engine)),
+                        "--host-memory", error);
+}
+
+// Reserves both arenas: on the CPU all lies in the one.
+static zero_status reserve(zr_decoding *d, const room *room, zero_error *error)
+{
+    bool far = is_far(d);
+    const zr_place device = {zr_engine_queue(d->engine)->device, ZR_MEMORY_DEVICE, ZERO_TIER_device,
+                             ZERO_MEM_workspace},
+                   host = {device.device, far ? ZR_MEMORY_PINNED : ZR_MEMORY_HOST, ZERO_TIER_host,
+                           ZERO_MEM_workspace};
+    d->ledger.planned[ZERO_TIER_host][ZERO_MEM_workspace] = (int64_t)room->host;
+    d->ledger.planned[tier_of_units(d)][ZERO_MEM_workspace] += (int64_t)room->units;
+    d->ledger.planned[tier_of_units(d)][ZERO_MEM_communication] = (int64_t)room->exchange;
+    ZERO_TRY(
+        zr_arena_create(&d->ledger, &host, room->host + (far ? 0 : room->units), &d->arena, error));
+    zero_status status =
+        far ? zr_arena_create(&d->ledger, &device, room->units, &d->device, error) : ZERO_OK;
+    if (status != ZERO_OK)
+        zr_arena_destroy(&d->arena);
+    return status;
+}
+
+static void lay_out(zr_decoding *d, const room *room)
+{
+    zr_arena *units = is_far(d) ? &d->device : &d->arena;
+    d->cache = (zr_decode_cache){.sequences = d->limits.sequences,
+                                 .capacity = d->limits.capacity,
+                                 .k = zr_arena_take(units, room->cache),
+                                 .v = zr_arena_take(units, room->cache)};
+    d->stream[0] = zr_arena_take(units, room->stream);
+    d->stream[1] = zr_arena_take(units, room->stream);
+    d->logits = zr_arena_take(&d->arena, room->logits);
+    d->tokens = zr_arena_take(&d->arena, room->tokens);
+    d->runs = zr_arena_take(&d->arena, room->runs);
+    d->wanted = zr_arena_take(&d->arena, room->wanted);
+    d->windows = zr_arena_take(&d->arena, room->windows);
+    d->candidates = zr_arena_take(&d->arena, room->candidates);
+    d->workspace = zr_arena_take(units, room->workspace);
+    d->scratch = zr_arena_take(units, room->scratch);
+    d->scratch_bytes = room->scratch;
+    d->ids = is_far(d) ? zr_arena_take(units, room->tokens) : NULL;
+    d->written = is_far(d) ? zr_arena_take(units, room->logits) : d->logits;
 }
 
 zero_status zr_decoding_open(zero_engine *engine, const zr_lm_config *config,
@@ -102,41 +177,36 @@ zero_status zr_decoding_open(zero_engine *engine, const zr_lm_config *config,
     room room;
     *d = make_decoding(engine, config, limits);
     ZERO_TRY(measure_room(d, &room, error));
-    d->ledger.planned[ZERO_TIER_host][ZERO_MEM_workspace] = (int64_t)room.total;
-    d->ledger.planned[ZERO_TIER_host][ZERO_MEM_communication] = (int64_t)room.exchange;
-    ZERO_TRY(zr_arena_on_host(&d->ledger, ZERO_TIER_host, ZERO_MEM_workspace, room.total, &d->arena,
-                              error));
-    d->cache = (zr_decode_cache){.sequences = limits->sequences,
-                                 .capacity = limits->capacity,
-                                 .k = zr_arena_take(&d->arena, room.cache),
-                                 .v = zr_arena_take(&d->arena, room.cache)};
-    d->stream[0] = zr_arena_take(&d->arena, room.stream);
-    d->stream[1] = zr_arena_take(&d->arena, room.stream);
-    d->logits = zr_arena_take(&d->arena, room.logits);
-    d->tokens = zr_arena_take(&d->arena, room.tokens);
-    d->runs = zr_arena_take(&d->arena, room.runs);
-    d->wanted = zr_arena_take(&d->arena, room.wanted);
-    d->windows = zr_arena_take(&d->arena, room.windows);
-    d->candidates = zr_arena_take(&d->arena, room.candidates);
-    d->workspace = zr_arena_take(&d->arena, room.workspace);
-    d->scratch = zr_arena_take(&d->arena, room.scratch);
-    d->scratch_bytes = room.scratch;
+    ZERO_TRY(reserve(d, &room, error));
+    lay_out(d, &room);
     zero_status status =
         zr_tensor_exchange_open(engine, (int64_t)room.exchange, &d->exchange, error);
     if (status != ZERO_OK) {
         zr_arena_destroy(&d->arena);
+        zr_arena_destroy(&d->device);
         return status;
     }
-    zr_ledger_hold(&d->ledger, ZERO_TIER_host, ZERO_MEM_communication, d->exchange.units.bytes);
+    zr_ledger_hold(&d->ledger, tier_of_units(d), ZERO_MEM_communication, d->exchange.units.bytes);
     return ZERO_OK;
+}
+
+// Waits until the queue of a far device has done all that it was given.
+static zero_status finish(const zr_decoding *d, zero_error *error)
+{
+    zr_queue *queue = zr_engine_queue(d->engine);
+    return is_far(d)
+               ? zr_mark_finish(zr_queue_mark(queue), zr_engine_comm(d->engine)->timeout, error)
+               : ZERO_OK;
 }
 
 void zr_decoding_close(zr_decoding *decoding)
 {
-    zr_ledger_hold(&decoding->ledger, ZERO_TIER_host, ZERO_MEM_communication,
+    finish(decoding, NULL); // after a failure, a step may be under way
+    zr_ledger_hold(&decoding->ledger, tier_of_units(decoding), ZERO_MEM_communication,
                    -decoding->exchange.units.bytes);
     zr_window_destroy(&decoding->exchange.opened);
     zr_arena_destroy(&decoding->arena);
+    zr_arena_destroy(&decoding->device);
 }
 
 // Lets a unit exchange with other tensor ranks what the step's size says, and no more.
@@ -164,16 +234,33 @@ static zero_status step_unit(void *user, zero_context *context, zero_error *erro
                               .dtype = context->shape.dtype};
     mine.error = error;
     ZERO_TRY(zr_lm_decode(&mine, &d->cache, d->step, d->stream[d->turn],
-                          zr_lm_is_head(mine.unit) ? d->logits : d->stream[!d->turn]));
+                          zr_lm_is_head(mine.unit) ? d->written : d->stream[!d->turn]));
     d->turn = !d->turn;
     return ZERO_OK;
+}
+
+// Copies between a place of the caller's and one of the queue's, beside what recordings list.
+static void move(const zr_decoding *d, const void *from, void *to, int64_t bytes)
+{
+    zr_queue queue = zr_queue_inside(zr_engine_queue(d->engine));
+    if (bytes > 0)
+        zr_run(&queue, zr_op_copy(&(zr_bytes){bytes}, from, to));
 }
 
 zero_status zr_decoding_take_step(zr_decoding *decoding, const zr_decode_step *step,
                                   zero_error *error)
 {
-    decoding->step = step;
+    bool far = is_far(decoding);
+    zr_decode_step placed = *step;
+    placed.ids = decoding->ids;
+    decoding->step = &placed;
     decoding->turn = 0;
+    if (far)
+        move(decoding, step->tokens, decoding->ids, step->rows * (int64_t)sizeof *step->tokens);
     ZERO_TRY(zr_engine_visit_units(decoding->engine, step_unit, decoding, error));
+    if (far)
+        move(decoding, decoding->written, decoding->logits,
+             step->wanted_count * decoding->shape.vocab * (int64_t)sizeof *decoding->logits);
+    ZERO_TRY(finish(decoding, error));
     return zr_ledger_check(&decoding->ledger, error);
 }

@@ -40,7 +40,7 @@ typedef struct zr_decoding {
     zr_decoding_limits limits;
     zr_decode_cache cache;
     float *logits; // (sequences, vocabulary): of the wanted rows of the last step
-    // For callers that make steps:
+    // For callers that make steps, whose arrays are these:
     int64_t rows;             // the most of a step
     int32_t *tokens;          // (rows)
     zr_attention_run *runs;   // (sequences)
@@ -54,13 +54,17 @@ typedef struct zr_decoding {
     void *workspace, *scratch; // scratch: for products
     size_t scratch_bytes;
     int turn;
+    // Where the queue of a far device reads the tokens (else NULL), and where it writes the logits.
+    int32_t *ids;
+    float *written;
     zr_tensor_exchange exchange; // with the ranks that have the other slices of the model
     zr_ledger ledger;            // of this memory, apart from the engine's
     zr_arena arena;
+    zr_arena device; // of a far device: what units read and write; pinned memory is in `arena`
 } zr_decoding;
 
-// Checks that this memory fits into the host budget of the engine's configuration, in addition to
-// what is planned; otherwise ZERO_ERR_LIMIT. Not collective.
+// Checks that this memory fits into the budgets of the engine's configuration, that of the host and
+// that of a far device, in addition to what is planned; otherwise ZERO_ERR_LIMIT. Not collective.
 zero_status zr_decoding_check_memory(zero_engine *engine, const zr_lm_config *config,
                                      const zr_decoding_limits *limits, zero_error *error);
 // Allocates the memory. Call it between steps of the engine, which must do nothing else until

@@ -45,8 +45,8 @@ typedef struct zr_sample_sink { // as in zero_generate_options
 zero_status zr_generate_loop(zero_engine *engine, const zr_lm_config *config,
                              const zr_tokenizer *tokenizer, const zr_sampling *how,
                              const zr_sample_sink *sink, zero_error *error);
-// Checks that the memory that zr_generate_loop adds to the engine's fits into the host budget of
-// its configuration. Not collective.
+// Checks that the memory that zr_generate_loop adds to the engine's fits into the budgets of its
+// configuration. Not collective.
 zero_status zr_generate_check_memory(zero_engine *engine, const zr_lm_config *config,
                                      const zr_sampling *how, zero_error *error);
 

@@ -321,8 +321,17 @@ static zero_status rotate_backward(zr_block *block, int half, int r, int s)
 
 // ---- attention ----
 
-// Fills in the part of a cache that belongs to a slice of the unit's layer.
-static void decode(zr_block *block, zr_attention *a, int s, const void *packed, void *out)
+static int64_t rows_of_runs(const zr_attention_run *runs, int count)
+{
+    int64_t rows = 0;
+    for (int r = 0; r < count; r++)
+        rows += runs[r].rows;
+    return rows;
+}
+
+// Fills in the part of a cache that belongs to a slice of the unit's layer. An operation takes at
+// most ZR_MOST_RUNS.
+static void decode(zr_block *block, zr_attention *a, int s, const char *packed, char *out)
 {
     const zr_decode_cache *cache = block->cache;
     const zr_decode_step *step = block->step;
@@ -331,9 +340,15 @@ static void decode(zr_block *block, zr_attention *a, int s, const void *packed, 
     a->window = block->hyper->window; // seq is that of the step, not of what the cache has
     a->sequences = cache->sequences;
     a->capacity = cache->capacity;
-    a->run_count = step->run_count;
-    zr_run(queue_of(block), zr_op_attention_decode(a, step->runs, cache->k + first,
-                                                   cache->v + first, packed, out, block->scratch));
+    for (int r = 0; r < step->run_count; r += a->run_count) {
+        a->run_count = ZR_MIN(step->run_count - r, ZR_MOST_RUNS);
+        a->seq = rows_of_runs(step->runs + r, a->run_count);
+        zr_run(queue_of(block),
+               zr_op_attention_decode(a, step->runs + r, cache->k + first, cache->v + first, packed,
+                                      out, block->scratch));
+        packed += a->seq * zr_attention_row(a) * (int64_t)zero_dtype_bytes(a->dtype);
+        out += a->seq * a->heads * a->head_dim * (int64_t)zero_dtype_bytes(a->dtype);
+    }
 }
 
 static zero_status attention_forward(zr_block *block, int half, int r, int s)

@@ -37,6 +37,7 @@ typedef struct zr_decode_step {
     // (wanted_count) The rows whose next token's logits are computed, ascending.
     const int64_t *wanted;
     int64_t wanted_count;
+    const int32_t *ids; // the tokens where the queue reads them; NULL: `tokens`
 } zr_decode_step;
 
 typedef struct zr_decode_limits { // of the steps of a generation

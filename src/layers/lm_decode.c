@@ -181,13 +181,13 @@ static zero_status decode_embedding(zero_context *context, const zr_decode_cache
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
     const zr_positions at = {step->runs, step->run_count, 0};
+    const int32_t *ids = step->ids ? step->ids : step->tokens;
     embedding_work work;
     ZERO_TRY(check_step(context, cache, step));
     embedding_lay_out(hyper, step->rows, context->workspace, &work);
-    return zr_lm_is_cut(hyper)
-               ? zr_embed_slices(context, &work.division, &at, step->tokens, work.local,
-                                 zr_exchange_place(context, work.place), out)
-               : zr_embed_tiles(context, &at, step->tokens, work.local, out);
+    return zr_lm_is_cut(hyper) ? zr_embed_slices(context, &work.division, &at, ids, work.local,
+                                                 zr_exchange_place(context, work.place), out)
+                               : zr_embed_tiles(context, &at, ids, work.local, out);
 }
 
 // Acquires and releases all tiles without using them, because flat parameters must be gathered in

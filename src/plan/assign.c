@@ -165,6 +165,12 @@ static bool overlaps(const occupant *a, const occupant *b)
     return a->place.buffer == b->place.buffer && a->place.first < b->end && b->place.first < a->end;
 }
 
+static bool is_same_slot(const occupant *a, const occupant *b)
+{
+    return a->place.buffer == b->place.buffer && a->slot.kind == b->slot.kind &&
+           a->slot.index == b->slot.index;
+}
+
 static void add_occupant(assigner *a, occupants *all, const occupant *next)
 {
     void *grown = zr_list_grow(all->at, all->count, &all->capacity, sizeof *all->at, a->error);
@@ -183,9 +189,7 @@ static void occupy(assigner *a, const occupant *next)
     int left = 0;
     for (int i = 0; i < a->now.count; i++) {
         const occupant *lies = &a->now.at[i];
-        bool same = lies->place.buffer == next->place.buffer &&
-                    lies->slot.kind == next->slot.kind && lies->slot.index == next->slot.index;
-        if (!same && !overlaps(lies, next))
+        if (!is_same_slot(lies, next) && !overlaps(lies, next))
             a->now.at[left++] = *lies;
     }
     a->now.count = left;
@@ -198,13 +202,22 @@ static void add_instruction(assigner *a, zr_pass *out, const zr_instruction *nex
         a->status = zr_pass_add(out, next, a->error);
 }
 
+// Says whether what lies somewhere is awaited before the next one comes. On a far device the others
+// read where a slot was before, and what comes there once the slot is elsewhere does not wait for
+// them; on the host a rank writes where others may read only when they have come as far.
+static bool is_awaited(const assigner *a, const occupant *lies, const occupant *next)
+{
+    return overlaps(lies, next) ||
+           (a->plan->far && lies->slot.kind == ZR_SLOT_READERS && is_same_slot(lies, next));
+}
+
 static void await_occupants(assigner *a, const zr_instruction *i, const occupant *next,
                             zr_pass *out)
 {
     for (int k = 0; k < a->now.count; k++) {
         const occupant *lies = &a->now.at[k];
         bool read = lies->slot.kind == ZR_SLOT_READERS;
-        if (overlaps(lies, next))
+        if (is_awaited(a, lies, next))
             add_instruction(
                 a, out,
                 &(zr_instruction){.code = ZR_AWAIT,
