@@ -69,6 +69,7 @@ typedef struct zero_product_shape {
 
 typedef struct zero_unit zero_unit;
 typedef struct zero_context zero_context;
+struct zr_backend;
 
 typedef struct zero_unit_sizes { // filled in by `sizes`, all for one micro-batch of the given shape
     // Shapes and dtypes of the boundary that forward writes; data is NULL; empty for the last unit.
@@ -127,6 +128,10 @@ typedef struct zero_unit_ops {
                                   const zero_tensors *d_out, const zero_tensors *d_in);
     // Sets or adds to the gradients as backward does.
     zero_status (*backward_weight)(zero_context *context, const zero_tensors *in);
+    // Optional, with ZERO_UNIT_DEVICE: as sizes, where a device computes, which may need other
+    // scratch. backend: the device's, opaque.
+    zero_status (*sizes_on)(const zero_unit *unit, const struct zr_backend *backend,
+                            const zero_shape *shape, const zero_tensors *in, zero_unit_sizes *out);
 } zero_unit_ops;
 
 struct zero_unit {

@@ -29,7 +29,8 @@ struct zr_backend {
     const char *name; // "ref", "cpu"
     void (*run)(zr_queue *queue, const zr_op *op);
     // Returns the bytes of scratch that the operation needs: of the queue's for a product,
-    // otherwise of its own operand. Its operands are not looked at.
+    // otherwise of its own operand. Its operands are not looked at, and the queue need not be open,
+    // except for a product.
     size_t (*scratch)(zr_queue *queue, const zr_op *op);
     // The instruction-set path: "portable", "avx2", "avx512", "avx512_bf16", "amx".
     const char *(*path)(void);
@@ -38,6 +39,9 @@ struct zr_backend {
     int64_t (*multiply_add)(int64_t rounds);
     zero_status (*open)(zr_queue *queue, zero_error *error);
     void (*close)(zr_queue *queue);
+    // Of a far device. logit_bytes: about how many bytes of a classifier's logits are computed at
+    // once. runtime_bytes: of its memory that a rank's queues and libraries take by themselves.
+    int64_t logit_bytes, runtime_bytes;
     // Of a far device; NULL where every call has finished when it returns. host: the backend that
     // computes on the host beside it. `after` is given marks of queues of the same device.
     const char *host;
@@ -45,6 +49,9 @@ struct zr_backend {
     void (*after)(zr_queue *queue, zr_mark mark);
     zero_status (*finish)(zr_mark mark, double seconds, zero_error *error);
 };
+
+// backend: NULL stands for one of the host.
+static inline bool zr_backend_is_far(const zr_backend *backend) { return backend && backend->host; }
 
 typedef struct zr_queue_failure { // the first since it was last checked
     zero_status status;

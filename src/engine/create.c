@@ -236,6 +236,8 @@ static zero_status prepare_engine(zero_engine *engine, zero_error *error)
     ZERO_TRY(zr_stores_reserve(engine, error));
     zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication,
                    zr_grid_staging_bytes(&engine->grid));
+    zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_workspace,
+                   engine->plan->runtime_bytes);
     ZERO_TRY(zr_far_clear_stores(engine, error));
     if (engine->plan->settings.delayed)
         ZERO_TRY(zr_delayed_create(engine, error));

@@ -32,7 +32,8 @@ static int64_t rows_of_a_step(const zr_decoding_limits *limits)
 static zero_status decode_needs(const zr_decoding *d, zr_queue *queue, room *out, zero_error *error)
 {
     const zr_plan *plan = zr_engine_plan(d->engine);
-    const zr_decode_limits limits = {.dtype = plan->shape.dtype,
+    const zr_decode_limits limits = {.backend = queue->backend,
+                                     .dtype = plan->shape.dtype,
                                      .threads = queue->threads,
                                      .rows = rows_of_a_step(&d->limits),
                                      .wanted = d->limits.sequences,

@@ -368,9 +368,11 @@ static void list_low_rank(const zr_block *block, zero_unit_sizes *out)
 
 // Finds the held bytes of a split backward, and the workspace of its parts. Streamed flat
 // parameters come once in a backward, so a block with tiles does not split it.
-static size_t held_bytes(const zero_unit *unit, const zero_shape *shape, size_t *workspace)
+static size_t held_bytes(const zero_unit *unit, const zr_backend *backend, const zero_shape *shape,
+                         size_t *workspace)
 {
-    zr_block_layout l = {.use = ZR_BLOCK_GOES_BACK, .parts = ZR_BACKWARD_WEIGHT};
+    zr_block_layout l = {
+        .use = ZR_BLOCK_GOES_BACK, .backend = backend, .parts = ZR_BACKWARD_WEIGHT};
     zr_block block;
     zr_block_lay_out(unit, shape, &l, &block);
     *workspace = ZR_MAX(*workspace, l.workspace_bytes);
@@ -386,18 +388,19 @@ static size_t held_bytes(const zero_unit *unit, const zero_shape *shape, size_t 
     return l.held_bytes;
 }
 
-static zero_status block_sizes(const zero_unit *unit, const zero_shape *shape,
-                               const zero_tensors *in, zero_unit_sizes *out)
+static zero_status block_sizes_on(const zero_unit *unit, const zr_backend *backend,
+                                  const zero_shape *shape, const zero_tensors *in,
+                                  zero_unit_sizes *out)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(unit);
-    zr_block_layout l = {.use = ZR_BLOCK_TRAINS, .parts = ZR_BACKWARD_WHOLE};
+    zr_block_layout l = {.use = ZR_BLOCK_TRAINS, .backend = backend, .parts = ZR_BACKWARD_WHOLE};
     zr_block block;
     ZERO_TRY(zr_lm_shape_check(hyper, shape, NULL));
     *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, shape, false)};
     zr_block_lay_out(unit, shape, &l, &block);
     out->saved_bytes = l.saved_bytes;
     out->workspace_bytes = l.workspace_bytes;
-    out->held_bytes = held_bytes(unit, shape, &out->workspace_bytes);
+    out->held_bytes = held_bytes(unit, backend, shape, &out->workspace_bytes);
     for (int half = 0; half < ZERO_BLOCK_HALVES; half++)
         zr_norm_read_in_backward(&block.norm[half], out);
     list_low_rank(&block, out);
@@ -405,6 +408,12 @@ static zero_status block_sizes(const zero_unit *unit, const zero_shape *shape,
     list_rows(&block, true, out);
     list_exchanges(&block, out);
     return ZERO_OK;
+}
+
+static zero_status block_sizes(const zero_unit *unit, const zero_shape *shape,
+                               const zero_tensors *in, zero_unit_sizes *out)
+{
+    return block_sizes_on(unit, NULL, shape, in, out);
 }
 
 // ---- generation ----
@@ -417,13 +426,14 @@ static size_t lay_out_decode(const zero_unit *unit, const zr_decode_limits *limi
     const zero_shape shape = {
         .batch = 1, .seq = limits->rows, .threads = limits->threads, .dtype = limits->dtype};
     zr_block_layout l = {.use = ZR_BLOCK_EVALUATES,
+                         .backend = limits->backend,
                          .whole = true,
                          .parts = ZR_BACKWARD_WHOLE,
                          .workspace = workspace};
     zr_block_lay_out(unit, &shape, &l, block);
-    return l.workspace_bytes +
-           (workspace ? 0
-                      : zr_scratch_decode(limits->threads, &block->attention, limits->capacity));
+    return l.workspace_bytes + (workspace ? 0
+                                          : zr_scratch_decode(limits->backend, limits->threads,
+                                                              &block->attention, limits->capacity));
 }
 
 void zr_block_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits,
@@ -474,6 +484,7 @@ const zero_unit_ops zr_lm_block_ops = {
     .kind = "block",
     .dtypes = ZR_LAYER_DTYPES,
     .sizes = block_sizes,
+    .sizes_on = block_sizes_on,
     .forward = block_forward,
     .backward = block_backward,
     .backward_input = block_backward_input,

@@ -102,6 +102,7 @@ int zr_block_inputs(const zr_block *block, int half); // the number of input row
 typedef enum zr_block_use { ZR_BLOCK_TRAINS, ZR_BLOCK_EVALUATES, ZR_BLOCK_GOES_BACK } zr_block_use;
 typedef struct zr_block_layout { // of the buffers of a call
     zr_block_use use;
+    const zr_backend *backend;                       // while counting: NULL: one of the host
     bool whole;                                      // every rank has all rows of the stream
     unsigned parts;                                  // as in zr_block
     void *saved, *workspace, *held;                  // NULL while only counting

@@ -67,18 +67,19 @@ int64_t zr_row_elements(const zr_block *block, const zero_block_row *row)
     }
 }
 
-static size_t scratch_bytes(const zr_block *block, int threads)
+static size_t scratch_bytes(const zr_block *block, const zr_backend *backend, int threads)
 {
-    size_t most = ZR_MAX(zr_scratch_norm(threads, &block->norm[0].norm),
-                         zr_scratch_attention(threads, &block->attention));
+    size_t most = ZR_MAX(zr_scratch_norm(backend, threads, &block->norm[0].norm),
+                         zr_scratch_attention(backend, threads, &block->attention));
     for (int half = 0; half < ZERO_BLOCK_HALVES; half++)
         for (int r = 1; r <= zr_block_last_row(block, half); r++) {
             const zero_block_row *row = &zr_block_rows(block, half)[r];
             const zr_linear linear = zr_block_linear(block, half, r, 0);
             const zr_norm heads = zr_heads_norm(block, row);
-            size_t bytes = zr_row_is_linear(row)             ? zr_linear_scratch(&linear, threads)
-                           : row->kind == ZERO_ROW_HEAD_NORM ? zr_scratch_norm(threads, &heads)
-                                                             : 0;
+            size_t bytes = zr_row_is_linear(row) ? zr_linear_scratch(&linear, backend, threads)
+                           : row->kind == ZERO_ROW_HEAD_NORM
+                               ? zr_scratch_norm(backend, threads, &heads)
+                               : 0;
             most = ZR_MAX(most, bytes);
         }
     return most;
@@ -219,7 +220,7 @@ static size_t carve_workspace(zr_block *block, const zr_block_layout *l, int thr
         int64_t bytes = zr_block_place_values(block, (zr_block_use)use, NULL);
         end = ZR_MAX(end, bytes);
     }
-    return carver.used + (size_t)end + scratch_bytes(block, threads);
+    return carver.used + (size_t)end + scratch_bytes(block, l->backend, threads);
 }
 
 static zr_attention attention_of(const zr_lm_unit *hyper, const zero_shape *shape, bool training)

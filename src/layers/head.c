@@ -24,9 +24,9 @@
 
 // Bytes of logits in a chunk, unless that would be fewer than CHUNK_ROWS_MIN rows; each chunk reads
 // the table anew.
-#define LOGIT_BYTES (32 << 20)
-#define CHUNK_ROWS_MIN 64  // products narrower than this waste the machine
-#define CHUNK_ROWS_STEP 16 // chunks start 64-byte aligned in every array over rows
+#define LOGIT_BYTES (32 << 20) // on the host
+#define CHUNK_ROWS_MIN 64      // products narrower than this waste the machine
+#define CHUNK_ROWS_STEP 16     // chunks start 64-byte aligned in every array over rows
 
 zr_norm_layer zr_head_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows)
 {
@@ -68,12 +68,14 @@ zr_product zr_head_product_weight(const zr_lm_unit *of, zero_dtype dtype, int64_
                         .trans_a = true};
 }
 
-// Returns the rows of a chunk: as many as LOGIT_BYTES hold of the whole vocabulary's logits, then
-// divided evenly among the chunks.
-static int64_t chunk_rows(const zr_lm_unit *of, zero_dtype dtype, int64_t rows)
+// Returns the rows of a chunk: as many as the backend's bytes hold of the whole vocabulary's logits,
+// then divided evenly among the chunks.
+static int64_t chunk_rows(const zr_lm_unit *of, const zr_backend *backend, zero_dtype dtype,
+                          int64_t rows)
 {
+    int64_t bytes = zr_backend_is_far(backend) ? backend->logit_bytes : LOGIT_BYTES;
     int64_t most =
-        ZR_MAX(LOGIT_BYTES / (int64_t)zero_dtype_bytes(dtype) / of->shape.outputs, CHUNK_ROWS_MIN);
+        ZR_MAX(bytes / (int64_t)zero_dtype_bytes(dtype) / of->shape.outputs, CHUNK_ROWS_MIN);
     int64_t chunks = (rows + most - 1) / most;
     int64_t even = (rows + chunks - 1) / chunks;
     return ZR_MIN(ZR_ROUND_UP(even, (int64_t)CHUNK_ROWS_STEP), rows);
@@ -83,8 +85,8 @@ static bool is_cut(const zr_head *h) { return zr_lm_is_cut(h->hyper); }
 
 static bool is_tiled(const zr_head *h) { return !is_cut(h) && h->table->tiles > 1; }
 
-static size_t head_lay_out(const zero_unit *unit, const zero_shape *shape, void *workspace,
-                           zr_head *h)
+static size_t head_lay_out(const zero_unit *unit, const zr_backend *backend,
+                           const zero_shape *shape, void *workspace, zr_head *h)
 {
     const zr_lm_unit *of = zr_lm_unit_at(unit);
     zr_carver carver = {.base = workspace};
@@ -97,7 +99,7 @@ static size_t head_lay_out(const zero_unit *unit, const zero_shape *shape, void 
                    .width = of->shape.width,
                    .dtype = dtype,
                    .rows = rows,
-                   .chunk = chunk_rows(of, dtype, rows),
+                   .chunk = chunk_rows(of, backend, dtype, rows),
                    .preference = of->config.preference.kind ? &of->config.preference : NULL};
     h->norm = zr_head_norm(of, dtype, h->division.own);
     h->statistics.mean = zr_carve_floats(&carver, h->division.own);
@@ -115,7 +117,7 @@ static size_t head_lay_out(const zero_unit *unit, const zero_shape *shape, void 
         h->columns = zr_carve_as(&carver, dtype, h->chunk * h->table->step);
         h->dx = zr_carve_floats(&carver, rows * h->width);
     }
-    h->scratch = zr_carve(&carver, zr_scratch_norm(shape->threads, &h->norm.norm));
+    h->scratch = zr_carve(&carver, zr_scratch_norm(backend, shape->threads, &h->norm.norm));
     return carver.used;
 }
 
@@ -151,13 +153,14 @@ static void list_tile_products(const zr_head *h, int64_t rows, int calls, zero_u
     }
 }
 
-static zero_status head_sizes(const zero_unit *unit, const zero_shape *shape,
-                              const zero_tensors *in, zero_unit_sizes *out)
+static zero_status head_sizes_on(const zero_unit *unit, const zr_backend *backend,
+                                 const zero_shape *shape, const zero_tensors *in,
+                                 zero_unit_sizes *out)
 {
     zr_head h;
     ZERO_TRY(zr_lm_shape_check(zr_lm_unit_at(unit), shape, NULL));
     *out = (zero_unit_sizes){.saved_bytes = 0};
-    out->workspace_bytes = head_lay_out(unit, shape, NULL, &h);
+    out->workspace_bytes = head_lay_out(unit, backend, shape, NULL, &h);
     zr_norm_read_in_backward(&h.norm, out);
     if (is_cut(&h)) {
         zr_cut_head_sizes(&h, out);
@@ -170,12 +173,18 @@ static zero_status head_sizes(const zero_unit *unit, const zero_shape *shape,
     return ZERO_OK;
 }
 
+static zero_status head_sizes(const zero_unit *unit, const zero_shape *shape,
+                              const zero_tensors *in, zero_unit_sizes *out)
+{
+    return head_sizes_on(unit, NULL, shape, in, out);
+}
+
 // Lays out a call, and computes the norm of all rows: each rank its own rows if they are divided,
 // which are then gathered.
 static zero_status begin(zero_context *context, const void *x, bool gradient, zr_head *h)
 {
     ZERO_TRY(zr_lm_threads_check(context));
-    head_lay_out(context->unit, &context->shape, context->workspace, h);
+    head_lay_out(context->unit, context->queue->backend, &context->shape, context->workspace, h);
     const zr_division *division = &h->division;
     const zr_bytes all = {h->rows * h->width * (int64_t)zero_dtype_bytes(h->dtype)};
     zr_batch_ids targets;
@@ -390,6 +399,7 @@ const zero_unit_ops zr_lm_head_ops = {
     .kind = "head",
     .dtypes = ZR_LAYER_DTYPES,
     .sizes = head_sizes,
+    .sizes_on = head_sizes_on,
     .forward = head_forward,
     .backward = head_backward,
     .forward_backward = head_forward_backward,

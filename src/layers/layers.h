@@ -40,7 +40,8 @@ typedef struct zr_decode_step {
     const int32_t *ids; // the tokens where the queue reads them; NULL: `tokens`
 } zr_decode_step;
 
-typedef struct zr_decode_limits { // of the steps of a generation
+typedef struct zr_decode_limits {     // of the steps of a generation
+    const struct zr_backend *backend; // of the queue that runs them
     zero_dtype dtype;
     int threads;
     int64_t rows, wanted, capacity;

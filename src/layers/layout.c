@@ -25,11 +25,14 @@ void zr_columns_copy(zr_queue *queue, int64_t rows, int64_t bytes, const void *f
     zr_run(queue, zr_op_copy_rows(&columns, from, to));
 }
 
-// Returns the most scratch that an operation of this kind and shape needs on the backends that this
-// processor offers.
-static size_t scratch_on_all(int threads, zr_op op)
+// Returns the scratch that an operation of this kind and shape needs: on a device's backend, or the
+// most on those that this processor offers.
+static size_t scratch_on(const zr_backend *backend, int threads, zr_op op)
 {
     size_t most = 0;
+    zr_queue far = {.backend = backend, .threads = ZR_MAX(threads, 1)};
+    if (zr_backend_is_far(backend))
+        return zr_op_scratch(&far, op);
     for (const zr_backend *const *all = zr_backends(); *all; all++) {
         zr_queue queue = {.backend = *all, .threads = ZR_MAX(threads, 1)};
         if (zr_backend_offered(*all))
@@ -38,26 +41,28 @@ static size_t scratch_on_all(int threads, zr_op op)
     return most;
 }
 
-size_t zr_scratch_norm(int threads, const zr_norm *norm)
+size_t zr_scratch_norm(const zr_backend *backend, int threads, const zr_norm *norm)
 {
-    return scratch_on_all(threads, (zr_op){.kind = ZR_OP_norm_backward, .shape.norm = *norm});
+    return scratch_on(backend, threads, (zr_op){.kind = ZR_OP_norm_backward, .shape.norm = *norm});
 }
 
-size_t zr_scratch_attention(int threads, const zr_attention *attention)
+size_t zr_scratch_attention(const zr_backend *backend, int threads, const zr_attention *attention)
 {
-    return scratch_on_all(threads,
-                          (zr_op){.kind = ZR_OP_attention_backward, .shape.attention = *attention});
+    return scratch_on(backend, threads,
+                      (zr_op){.kind = ZR_OP_attention_backward, .shape.attention = *attention});
 }
 
-size_t zr_scratch_decode(int threads, const zr_attention *attention, int64_t capacity)
+size_t zr_scratch_decode(const zr_backend *backend, int threads, const zr_attention *attention,
+                         int64_t capacity)
 {
     zr_op op = {.kind = ZR_OP_attention_decode, .shape.attention = *attention};
     op.shape.attention.capacity = capacity;
-    return scratch_on_all(threads, op);
+    return scratch_on(backend, threads, op);
 }
 
-size_t zr_scratch_column_sum(int threads, int64_t rows, int64_t width)
+size_t zr_scratch_column_sum(const zr_backend *backend, int threads, int64_t rows, int64_t width)
 {
-    return scratch_on_all(
-        threads, (zr_op){.kind = ZR_OP_column_sum, .shape.matrix = {.rows = rows, .width = width}});
+    return scratch_on(
+        backend, threads,
+        (zr_op){.kind = ZR_OP_column_sum, .shape.matrix = {.rows = rows, .width = width}});
 }

@@ -21,12 +21,14 @@ void *zr_carve_as(zr_carver *carver, zero_dtype dtype, int64_t elements);
 void zr_columns_copy(zr_queue *queue, int64_t rows, int64_t bytes, const void *from,
                      int64_t from_row, void *to, int64_t to_row);
 
-// Return scratch bytes that suffice on every backend that this processor offers, for a rank of
-// `threads` (0: 1), so that a plan does not depend on which of them computes. Tiles of attention
+// Return scratch bytes for a rank of `threads` (0: 1): of a device's backend, or, for one of the
+// host (or NULL), bytes that suffice on every one that this processor offers, so that a plan does
+// not depend on which of them computes. Tiles of attention
 // are wider if vectors are, so another processor may plan other bytes.
-size_t zr_scratch_norm(int threads, const zr_norm *norm);
-size_t zr_scratch_attention(int threads, const zr_attention *attention);
-size_t zr_scratch_decode(int threads, const zr_attention *attention, int64_t capacity);
-size_t zr_scratch_column_sum(int threads, int64_t rows, int64_t width);
+size_t zr_scratch_norm(const zr_backend *backend, int threads, const zr_norm *norm);
+size_t zr_scratch_attention(const zr_backend *backend, int threads, const zr_attention *attention);
+size_t zr_scratch_decode(const zr_backend *backend, int threads, const zr_attention *attention,
+                         int64_t capacity);
+size_t zr_scratch_column_sum(const zr_backend *backend, int threads, int64_t rows, int64_t width);
 
 #endif

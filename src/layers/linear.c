@@ -93,10 +93,10 @@ static size_t lay_out_tile_scratch(const zr_linear *linear, void *base, tile_scr
     return carver.used;
 }
 
-size_t zr_linear_scratch(const zr_linear *linear, int threads)
+size_t zr_linear_scratch(const zr_linear *linear, const zr_backend *backend, int threads)
 {
     tile_scratch unused;
-    size_t own = zr_scratch_column_sum(threads, linear->rows, linear->out);
+    size_t own = zr_scratch_column_sum(backend, threads, linear->rows, linear->out);
     if (zr_linear_is_tiled(linear))
         own = ZR_MAX(own, lay_out_tile_scratch(linear, NULL, &unused));
     return zr_low_rank_scratch(linear) + zr_magnitude_scratch(linear) + zr_weight_scratch(linear) +

@@ -57,7 +57,7 @@ void zr_linear_forward_sum(zero_context *context, const zr_linear *linear, const
 // Computes only the gradient of the bias, if it exists and trains.
 void zr_linear_backward_bias(zero_context *context, const zr_linear *linear, const void *dy,
                              void *scratch);
-size_t zr_linear_scratch(const zr_linear *linear, int threads);
+size_t zr_linear_scratch(const zr_linear *linear, const zr_backend *backend, int threads);
 // Returns the part of this scratch that is zr_weight_multiply's.
 void *zr_linear_weight_scratch(const zr_linear *linear, void *scratch);
 bool zr_linear_is_tiled(const zr_linear *linear);

@@ -40,6 +40,7 @@ void zr_plan_footprint(zr_plan *plan, const zr_machine *machine)
         plan->bytes[plan->stores[i].tier][plan->stores[i].category] += plan->stores[i].bytes;
     plan->bytes[ZERO_TIER_device][ZERO_MEM_communication] += machine->staging_bytes;
     zr_plan_count_links(plan);
+    plan->bytes[ZERO_TIER_device][ZERO_MEM_workspace] += plan->runtime_bytes;
 }
 
 int64_t zr_plan_tier_bytes(const zr_plan *plan, zero_tier tier)
@@ -55,12 +56,18 @@ int64_t zr_plan_total_bytes(const zr_plan *plan)
     return zr_plan_tier_bytes(plan, ZERO_TIER_device) + zr_plan_tier_bytes(plan, ZERO_TIER_host);
 }
 
+// Returns the bytes that lie in the memory of the host.
+static int64_t bytes_in_memory(const zr_plan *plan)
+{
+    return plan->far ? zr_plan_tier_bytes(plan, ZERO_TIER_host) : zr_plan_total_bytes(plan);
+}
+
 bool zr_plan_fits(const zr_plan *plan, const zr_machine *machine)
 {
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
         if (machine->tier_limit[t] > 0 && zr_plan_tier_bytes(plan, t) > machine->tier_limit[t])
             return false;
-    return machine->memory_limit <= 0 || zr_plan_total_bytes(plan) <= machine->memory_limit;
+    return machine->memory_limit <= 0 || bytes_in_memory(plan) <= machine->memory_limit;
 }
 
 // Writes "1.95 MB", or "1.95 MB on the device, 778 kB on the host".
@@ -234,7 +241,7 @@ void zr_plan_describe_excess(const zr_plan *plan, const zr_machine *machine, cha
                  budgets[t], more, limit);
         return;
     }
-    zr_bytes_text((double)zr_plan_total_bytes(plan), need);
+    zr_bytes_text((double)bytes_in_memory(plan), need);
     zr_bytes_text((double)machine->memory_limit, limit);
     snprintf(out, size, "%s a rank are needed, %s are there (%s)", need, limit,
              machine->memory_reason);

@@ -283,12 +283,16 @@ static void choose_state_tiers(zr_plan *plan)
     }
 }
 
-zero_status zr_unit_find_sizes(const zero_unit *unit, const zero_shape *shape,
-                               const char *precision, const zero_tensors *in, int64_t *total,
-                               zero_unit_sizes *out, zero_error *error)
+zero_status zr_unit_find_sizes(const zero_unit *unit, const struct zr_backend *backend,
+                               const zero_shape *shape, const char *precision,
+                               const zero_tensors *in, int64_t *total, zero_unit_sizes *out,
+                               zero_error *error)
 {
+    // Tables of earlier programs end before sizes_on, and have no ZERO_UNIT_DEVICE.
+    bool on = backend && unit->ops->dtypes & ZERO_UNIT_DEVICE && unit->ops->sizes_on;
     ZERO_TRY(check_dtype(unit, shape, precision, error));
-    zero_status status = unit->ops->sizes(unit, shape, in, out);
+    zero_status status = on ? unit->ops->sizes_on(unit, backend, shape, in, out)
+                            : unit->ops->sizes(unit, shape, in, out);
     if (status != ZERO_OK)
         return zr_fail(
             error, status,
@@ -343,8 +347,9 @@ zero_status zr_plan_units(zr_plan *plan, zero_error *error)
         // Sizes are those of the unit as its model describes it, because it may count its borrowed
         // flat parameters.
         const zero_unit *unit = &origin->units[zr_pipeline_stage_unit(model, u)];
-        ZERO_TRY(zr_unit_find_sizes(unit, &plan->shape, plan->settings.precision.name,
-                                    tensors_entering_unit(plan, u), &total, &out->sizes, error));
+        ZERO_TRY(zr_unit_find_sizes(unit, plan->backend, &plan->shape,
+                                    plan->settings.precision.name, tensors_entering_unit(plan, u),
+                                    &total, &out->sizes, error));
         ZERO_TRY(zr_plan_exchanges(plan, &model->units[u], &out->sizes, error));
         ZERO_TRY(list_unit_flat_params(plan, u, error));
         note_contributions(plan, u);

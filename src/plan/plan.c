@@ -180,6 +180,8 @@ static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape 
             ? plan->tensor_ranks
             : 1;
     plan->far = machine->far;
+    plan->backend = machine->backend;
+    plan->runtime_bytes = machine->runtime_bytes;
     plan->mapped = machine->mapped &&
                    (!traits->shards_parameters || settings->tiering.parameters == ZERO_TIER_device);
     plan->holding = !traits->shards_parameters ? ZR_HOLDS_TIED_COPIES

@@ -61,7 +61,9 @@ struct zr_plan {
     // stage and back. -1 for other schedules.
     int sums_link;
     bool mapped;
-    bool far; // as in zr_machine
+    bool far; // as in zr_machine, and so is backend
+    const struct zr_backend *backend;
+    int64_t runtime_bytes; // as in zr_machine
     zr_holding holding;
     bool updates_whole; // a rank updates whole flat parameters, else its own shards
     zero_memory_category gradient_window_is; // what the bytes of the gradient window count as

@@ -25,10 +25,11 @@ zero_status zr_plan_factors(zr_plan *plan, zero_error *error);
 zero_status zr_plan_units(zr_plan *plan, zero_error *error);
 // partition.c: gets a unit's sizes for the boundary that enters it, and checks them. precision: its
 // name, for messages. *total: bytes that the units before it keep, to which this one's are added.
-// ZERO_ERR_USAGE, ZERO_ERR_UNSUPPORTED, or the unit's own error.
-zero_status zr_unit_find_sizes(const zero_unit *unit, const zero_shape *shape,
-                               const char *precision, const zero_tensors *in, int64_t *total,
-                               zero_unit_sizes *out, zero_error *error);
+// backend: a far device's, or NULL. ZERO_ERR_USAGE, ZERO_ERR_UNSUPPORTED, or the unit's own error.
+zero_status zr_unit_find_sizes(const zero_unit *unit, const struct zr_backend *backend,
+                               const zero_shape *shape, const char *precision,
+                               const zero_tensors *in, int64_t *total, zero_unit_sizes *out,
+                               zero_error *error);
 // exchanges.c: checks a unit's exchanges with other tensor ranks, and makes room for them.
 zero_status zr_plan_exchanges(zr_plan *plan, const zero_unit *unit, const zero_unit_sizes *sizes,
                               zero_error *error);

@@ -177,7 +177,11 @@ typedef struct zr_machine {
     const struct zr_pipeline_part *pipeline;
     int threads; // of one rank
     bool mapped; // the ranks share memory: stage 3 gathers nothing
-    bool far;    // the host cannot read the device's memory (memory/device.h)
+    // The host cannot read the device's memory (memory/device.h). Then: the backend of its queues,
+    // what they take by themselves, and what is unused of the device; else all zero.
+    bool far;
+    const struct zr_backend *backend;
+    int64_t runtime_bytes, unused_bytes;
     // Ranks of a machine that share what is gathered, the fewest of all machines; 0 or 1: no ranks
     // share.
     int machine_ranks;

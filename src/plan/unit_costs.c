@@ -135,8 +135,8 @@ static zero_status count_costs_of_units(const counting *c, const zero_shape *sha
     for (int u = 0; u < c->model->unit_count; u++) {
         const zero_unit *unit = &c->model->units[u];
         const zero_tensors in = sizes.out;
-        ZERO_TRY(zr_unit_find_sizes(unit, shape, c->settings->precision.name, &in, &total, &sizes,
-                                    error));
+        ZERO_TRY(zr_unit_find_sizes(unit, NULL, shape, c->settings->precision.name, &in, &total,
+                                    &sizes, error));
         out[u] = (zr_unit_cost){.name = unit->name, .kind = unit->ops->kind};
         count_activations(c, u, &sizes, &out[u]);
         count_states(c, u, &out[u]);

@@ -23,6 +23,16 @@ int zr_local_ranks(const zero_comm *comm)
     return launch.local_size;
 }
 
+// Ranks that are threads share a device.
+static void describe_device(const zr_queue *queue, const zero_comm *comm, zr_machine *out)
+{
+    int64_t unused, all;
+    queue->device->ops->free_bytes(queue->device, &unused, &all);
+    out->backend = zr_queue_inside(queue).backend;
+    out->runtime_bytes = out->backend->runtime_bytes;
+    out->unused_bytes = unused / (comm ? zr_local_ranks(comm) : 1);
+}
+
 void zr_machine_fill(zr_queue *queue, zero_comm *comm, zr_machine *out)
 {
     *out = (zr_machine){.product_scratch = product_scratch_of_queue,
@@ -31,6 +41,8 @@ void zr_machine_fill(zr_queue *queue, zero_comm *comm, zr_machine *out)
                         .threads = queue->threads,
                         .mapped = !zr_device_is_far(queue->device),
                         .far = zr_device_is_far(queue->device)};
+    if (out->far)
+        describe_device(queue, comm, out);
     out->memory_limit = zr_memory_available(out->memory_reason, sizeof out->memory_reason);
     if (!comm)
         return;
@@ -96,7 +108,8 @@ zero_status zr_machine_check(const zr_machine *machine, const zr_settings *setti
 
 void zr_machine_set_limit(zr_machine *machine, const zr_offload_config *budgets, int local_ranks)
 {
-    machine->tier_limit[ZERO_TIER_device] = budgets->device_memory;
+    machine->tier_limit[ZERO_TIER_device] =
+        budgets->device_memory ? budgets->device_memory : machine->unused_bytes;
     machine->tier_limit[ZERO_TIER_host] = budgets->host_memory / local_ranks;
 }
 

@@ -18,6 +18,8 @@
 
 #include "compute/compute.h"
 
+// Of a rank: what its queues are planned to take by themselves, and logits at once (compute.h).
+enum { FAR_RUNTIME_BYTES = 3 << 20, FAR_LOGIT_BYTES = 48 << 20 };
 enum { FAR_TOUCHED = 99, FAR_MOST_QUEUES = 64, FAR_MOST_HOSTS = 1024 };
 
 typedef enum far_order {

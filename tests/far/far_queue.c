@@ -286,7 +286,11 @@ static zero_status finish_mark(zr_mark mark, double seconds, zero_error *error)
 static size_t scratch_of(zr_queue *queue, const zr_op *op)
 {
     const far_queue *self = queue->impl;
-    return zr_op_scratch(self->inner, *op);
+    zr_queue ref = {.threads = queue->threads};
+    if (self)
+        return zr_op_scratch(self->inner, *op);
+    zr_backend_find("ref", NULL, &ref.backend, NULL);
+    return zr_op_scratch(&ref, *op);
 }
 
 static const char *path(void) { return "portable"; }
@@ -317,6 +321,8 @@ static void close_queue(zr_queue *queue)
 static const zr_backend far_backend = {
     .name = "far",
     .host = "ref",
+    .logit_bytes = FAR_LOGIT_BYTES,
+    .runtime_bytes = FAR_RUNTIME_BYTES,
     .run = submit,
     .scratch = scratch_of,
     .path = path,

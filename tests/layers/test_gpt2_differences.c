@@ -103,7 +103,7 @@ static void check_linear(const zr_backend *backend)
                            .out = INNER,
                            .weight = &hyper->tensor[ZR_FC_W],
                            .bias = &hyper->tensor[ZR_FC_B]};
-    assert_true(zr_linear_scratch(&c.linear, 2) <= net.workspace.bytes);
+    assert_true(zr_linear_scratch(&c.linear, NULL, 2) <= net.workspace.bytes);
     assert_int_equal(zr_linear_backward(&c.context, &c.linear, ZR_BACKWARD_WHOLE, c.x.at, c.d.at,
                                         c.dx.at, net.workspace.data),
                      ZERO_OK);

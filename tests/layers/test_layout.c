@@ -37,10 +37,10 @@ static const shape shapes[] = {
 static sizes planned(const shape *of)
 {
     return (sizes){
-        .norm = zr_scratch_norm(of->threads, &of->norm),
-        .attention = zr_scratch_attention(of->threads, &of->attention),
-        .decode = zr_scratch_decode(of->threads, &of->attention, of->capacity),
-        .column_sum = zr_scratch_column_sum(of->threads, of->norm.rows, of->norm.width),
+        .norm = zr_scratch_norm(NULL, of->threads, &of->norm),
+        .attention = zr_scratch_attention(NULL, of->threads, &of->attention),
+        .decode = zr_scratch_decode(NULL, of->threads, &of->attention, of->capacity),
+        .column_sum = zr_scratch_column_sum(NULL, of->threads, of->norm.rows, of->norm.width),
     };
 }
 

@@ -95,7 +95,7 @@ static bench *bench_new(const char *backend, bool outputs_first, bool gelu, floa
     assert_int_equal(zr_queue_open(backend, NULL, 2, &b->context.queue, NULL), ZERO_OK);
     b->context.queue->scratch = b->of_products;
     b->context.queue->scratch_bytes = sizeof b->of_products;
-    b->scratch_bytes = (zr_linear_scratch(&b->linear, 2) + 63) / 64 * 64;
+    b->scratch_bytes = (zr_linear_scratch(&b->linear, NULL, 2) + 63) / 64 * 64;
     b->scratch = aligned_alloc(64, b->scratch_bytes + 64);
     assert_non_null(b->scratch);
     memset(b->scratch, 0xff, b->scratch_bytes + 64);

@@ -124,8 +124,8 @@ static zero_status find_links(zr_plan *plan, zero_error *error)
         return ZERO_ERR_MEMORY;
     for (int u = 0, number = 0; number + 1 < chunks_of_model(plan); u++) {
         sizes = (zero_unit_sizes){0};
-        ZERO_TRY(zr_unit_find_sizes(&model->units[u], &plan->shape, plan->settings.precision.name,
-                                    &in, &total, &sizes, error));
+        ZERO_TRY(zr_unit_find_sizes(&model->units[u], plan->backend, &plan->shape,
+                                    plan->settings.precision.name, &in, &total, &sizes, error));
         in = sizes.out;
         if (u + 1 < part->first_unit[number + 1])
             continue;
