@@ -136,9 +136,8 @@ static void run_notice(void *argument)
     if (comm_thread->failed != ZERO_OK)
         return;
     note_thread_at_work(notice.comm, ZR_COMM_THREAD_THREAD, true);
-    comm_thread->failed = zr_comm_abort_on_failure(
-        notice.comm, zr_mark_finish(notice.made, notice.comm->timeout, &comm_thread->error),
-        &comm_thread->error);
+    comm_thread->failed = zr_comm_finish(notice.comm, notice.made, "telling another stage", NULL,
+                                         &comm_thread->error);
     if (comm_thread->failed == ZERO_OK)
         notice.tell(&notice);
     note_thread_at_work(notice.comm, ZR_COMM_THREAD_THREAD, false);

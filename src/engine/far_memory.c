@@ -215,6 +215,15 @@ static zr_mark copy_strip(const lane *lane, const zr_portion *whole, int64_t n, 
     return zr_queue_mark(lane->queue);
 }
 
+// A save that fails is no failure of its step, which goes on.
+static zero_status await_copy(zero_engine *engine, const lane *lane, zr_mark copied,
+                              zero_error *error)
+{
+    return lane->queue == engine->far.saver
+               ? zr_mark_finish(copied, lane->timeout, error)
+               : zr_comm_finish(engine->grid.world, copied, "waiting for the device", NULL, error);
+}
+
 // What `take` and the copy back have submitted ends before the buffer is filled again.
 static zero_status end_strip(zero_engine *engine, zero_error *error)
 {
@@ -232,7 +241,7 @@ static zero_status take_strips(zero_engine *engine, const lane *lane, const zr_p
         for (; begun < ZR_MIN(n + lane->buffers, strips); begun++)
             copied[begun % lane->buffers] = copy_strip(lane, whole, begun, false);
         const zr_portion strip = nth_strip(lane, whole, n);
-        ZERO_TRY(zr_mark_finish(copied[n % lane->buffers], lane->timeout, error));
+        ZERO_TRY(await_copy(engine, lane, copied[n % lane->buffers], error));
         ZERO_TRY(taker->take(taker->user, &strip, error));
         if (use == ZR_PORTIONS_CHANGED)
             copy_strip(lane, whole, n, true);

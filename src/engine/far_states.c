@@ -66,7 +66,8 @@ zero_status zr_parameters_put(zero_engine *engine, const char *from, char *to, i
 zero_status zr_parameters_await(zero_engine *engine, int staging_buffer, zero_error *error)
 {
     zr_mark *mark = &engine->offload.crossing[staging_buffer];
-    zero_status status = zr_mark_finish(*mark, engine->grid.world->timeout, error);
+    zero_status status =
+        zr_comm_finish(engine->grid.world, *mark, "waiting for the device", NULL, error);
     *mark = (zr_mark){0};
     return status;
 }
