@@ -224,14 +224,6 @@ static zero_status await_copy(zero_engine *engine, const lane *lane, zr_mark cop
                : zr_comm_finish(engine->grid.world, copied, "waiting for the device", NULL, error);
 }
 
-// What `take` and the copy back have submitted ends before the buffer is filled again.
-static zero_status end_strip(zero_engine *engine, zero_error *error)
-{
-    ZERO_TRY(finish(engine, error));
-    zr_comm_progress(engine->grid.world, engine->progress.step);
-    return ZERO_OK;
-}
-
 static zero_status take_strips(zero_engine *engine, const lane *lane, const zr_portion *whole,
                                zr_portion_use use, const zr_portion_taker *taker, zero_error *error)
 {
@@ -243,10 +235,12 @@ static zero_status take_strips(zero_engine *engine, const lane *lane, const zr_p
         const zr_portion strip = nth_strip(lane, whole, n);
         ZERO_TRY(await_copy(engine, lane, copied[n % lane->buffers], error));
         ZERO_TRY(taker->take(taker->user, &strip, error));
-        if (use == ZR_PORTIONS_CHANGED)
+        if (use == ZR_PORTIONS_CHANGED) {
             copy_strip(lane, whole, n, true);
+            ZERO_TRY(finish(engine, error)); // the strip may be written by the host again
+        }
         if (use != ZR_PORTIONS_SAVED)
-            ZERO_TRY(end_strip(engine, error));
+            zr_comm_progress(engine->grid.world, engine->progress.step);
     }
     return ZERO_OK;
 }

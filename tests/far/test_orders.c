@@ -35,11 +35,12 @@ static const listed places[] = {
     {"zr_far_clear_stores", NULL, "it brings the failure of the fills, which the queue orders"},
     {"zr_far_bring_loss",
      "tensor ranks exchange what comes after the loss, and their words say that this has ended"},
-    {"zr_strips_each 1", "nothing in the strip was asked for, so that the host does not look",
+    {"await_copy", "nothing in the strip was asked for, so that the host does not look",
      "the same: of the rank nothing was"},
-    {"zr_strips_each 2", "as below",
+    {"take_strips", "as below",
      "the next portion comes down, and is waited for, before the host writes the strip"},
     {"zr_vector_broadcast 2", NULL, "the same: the vector is no longer than a strip"},
+    {"end_queue", NULL, "all ranks have finished their last step; it is for those that fail"},
 };
 
 static struct {

@@ -28,10 +28,19 @@ static const listed superfluous[] = {
      "all ranks came to the scalars after their last micro-batch, which releases"},
     {"zr_vector_broadcast 2",
      "the vector is no longer than a strip, which others bring down first"},
+    {"zr_far_states_settle", "between steps nothing is under way that reads what is on the host"},
+    {"end_queue", "all ranks have finished their last step; it is for those that fail"},
 };
 
 static const far_options orders[] = {
     {.order = FAR_LAZY}, {.order = FAR_RANDOM, .seed = 1}, {.order = FAR_EAGER}};
+
+static const far_case offloaded = {
+    "states on the host",
+    {.accumulation = 2,
+     .precision = "\"bf16\": {\"enabled\": true}",
+     .tiers = "\"offload_optimizer\": {\"device\": \"cpu\"}, \"sub_group_size\": 3000"}};
+static const far_case pipelined = {"pipeline stages", {.accumulation = 4, .stages = 2}};
 
 static const struct {
     const far_case *of;
@@ -39,7 +48,8 @@ static const struct {
 } cases[] = {
     {&far_plain_cases[2], 0, 1}, {&far_plain_cases[1], 0, 2}, {&far_plain_cases[1], 3, 2},
     {&far_plain_cases[2], 3, 2}, {&far_plain_cases[3], 1, 2}, {&far_plain_cases[4], 0, 2},
-    {&far_other_cases[1], 1, 0}, {&far_other_cases[3], 3, 0}, {&far_other_cases[4], 3, 0},
+    {&offloaded, 2, 1},          {&pipelined, 1, 1},          {&far_other_cases[1], 1, 0},
+    {&far_other_cases[3], 3, 0}, {&far_other_cases[4], 3, 0},
 };
 
 static struct {

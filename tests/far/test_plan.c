@@ -42,12 +42,15 @@ static void scratch_is_that_of_the_device(void **state)
 
 static void logits_are_as_many_as_the_device_computes_at_once(void **state)
 {
-    const zero_gpt2_config config = {
-        .layers = 1, .heads = 2, .width = 16, .context = 1024, .vocab = 50257};
+    zero_gpt2_config config;
     const zero_shape shape = {.batch = 1, .seq = 1024, .threads = 1};
     static zero_unit_sizes host, device;
     zero_model *model = NULL;
     zr_queue *queue = open_far();
+    zero_gpt2_defaults(&config);
+    config.n_layer = 1;
+    config.n_head = 2;
+    config.n_embd = 16;
     assert_int_equal(zero_gpt2_create(&config, &model, NULL), ZERO_OK);
     const zero_unit *head = &model->units[model->unit_count - 1];
     assert_int_equal(head->ops->sizes(head, &shape, NULL, &host), ZERO_OK);
@@ -57,7 +60,7 @@ static void logits_are_as_many_as_the_device_computes_at_once(void **state)
     assert_true(of_device > of_host && of_device * 4 * 50257 <= FAR_LOGIT_BYTES);
     assert_true((int64_t)(device.workspace_bytes - host.workspace_bytes) >
                 (of_device - of_host) * 4 * 50257 / 2);
-    zero_model_free(model);
+    zero_gpt2_destroy(model);
     close_far(queue);
 }
 

@@ -40,23 +40,20 @@ static const planted *now; // what is planted in the run under way; NULL: nothin
 
 // ---- around functions of the engine ----
 
-zero_status __real_zr_far_send_batch(zero_engine *engine, const zero_tensors *batch, double *loss,
-                                     zero_error *error);
-zero_status __wrap_zr_far_send_batch(zero_engine *engine, const zero_tensors *batch, double *loss,
-                                     zero_error *error);
+zero_status __real_zr_far_send_batch(zero_engine *engine, zero_error *error);
+zero_status __wrap_zr_far_send_batch(zero_engine *engine, zero_error *error);
 zero_status __real_zr_far_clear_stores(zero_engine *engine, zero_error *error);
 zero_status __wrap_zr_far_clear_stores(zero_engine *engine, zero_error *error);
-zero_status __real_zr_strips_each(zero_engine *engine, const zr_portion *whole, bool changed,
+zero_status __real_zr_strips_each(zero_engine *engine, const zr_portion *whole, zr_portion_use use,
                                   zr_portion_fn take, void *user, zero_error *error);
-zero_status __wrap_zr_strips_each(zero_engine *engine, const zr_portion *whole, bool changed,
+zero_status __wrap_zr_strips_each(zero_engine *engine, const zr_portion *whole, zr_portion_use use,
                                   zr_portion_fn take, void *user, zero_error *error);
 
 static bool is_tampered(tampered what) { return now && now->tampered == what; }
 
-zero_status __wrap_zr_far_send_batch(zero_engine *engine, const zero_tensors *batch, double *loss,
-                                     zero_error *error)
+zero_status __wrap_zr_far_send_batch(zero_engine *engine, zero_error *error)
 {
-    ZERO_TRY(__real_zr_far_send_batch(engine, batch, loss, error));
+    ZERO_TRY(__real_zr_far_send_batch(engine, error));
     if (is_tampered(SENT_IDS))
         memset(engine->spaces[ZR_SPACE_SENT_IDS].at, 0, SOME);
     return ZERO_OK;
@@ -67,11 +64,11 @@ zero_status __wrap_zr_far_clear_stores(zero_engine *engine, zero_error *error)
     return is_tampered(STORES) ? ZERO_OK : __real_zr_far_clear_stores(engine, error);
 }
 
-zero_status __wrap_zr_strips_each(zero_engine *engine, const zr_portion *whole, bool changed,
+zero_status __wrap_zr_strips_each(zero_engine *engine, const zr_portion *whole, zr_portion_use use,
                                   zr_portion_fn take, void *user, zero_error *error)
 {
     return is_tampered(STRIPS) ? take(user, whole, error)
-                               : __real_zr_strips_each(engine, whole, changed, take, user, error);
+                               : __real_zr_strips_each(engine, whole, use, take, user, error);
 }
 
 // ---- in a unit ----
@@ -206,7 +203,7 @@ static const planted mistakes[] = {
      .outcome = FAR_TOUCH_MESSAGE, .words = WRITTEN},
     {"the norm is read without a wait", 2, 1, .place = "zr_norms_bring_step",
      .outcome = FAR_TOUCH_MESSAGE, .words = WRITTEN},
-    {"a strip is read under way", 2, 1, .place = "zr_strips_each 1", .outcome = FAR_TOUCH_MESSAGE,
+    {"a strip is read under way", 2, 1, .place = "await_copy", .outcome = FAR_TOUCH_MESSAGE,
      .words = WRITTEN},
     {"ids are overwritten early", 2, 1, .tampered = SENT_IDS, .outcome = FAR_TOUCH_MESSAGE,
      .words = "the host touches pinned memory that an operation reads, to write it (pinned): byte"},

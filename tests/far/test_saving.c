@@ -101,8 +101,11 @@ zero_status __wrap_zr_states_save_part(zr_states_saving *saving, int part, zero_
 static zero_status await_part(void *user, int flat_param, zero_error *error)
 {
     const save *mine = user;
+    int place;
+    if (!far_makes_wait(&place))
+        return ZERO_OK;
     ZERO_TRY(mine->guard.await(mine->guard.user, flat_param, error));
-    far_note_await(mine->saving, (uint64_t)flat_param + 1);
+    far_note_await(mine->saving, (uint64_t)flat_param + 1, place);
     return ZERO_OK;
 }
 

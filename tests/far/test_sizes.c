@@ -37,7 +37,8 @@ static void check_sizes(const far_case *c, int stage, int ranks)
     far_begin(&(far_options){.order = FAR_LAZY});
     harness_run(&run, &got);
     far_end(&report);
-    assert_bytes(c, stage, all, "device", report.reserved[ZR_MEMORY_DEVICE],
+    assert_bytes(c, stage, all, "device",
+                 report.reserved[ZR_MEMORY_DEVICE] + all * FAR_RUNTIME_BYTES,
                  all * planned(&got, ZERO_TIER_device));
     assert_bytes(c, stage, all, "pinned and host",
                  report.reserved[ZR_MEMORY_PINNED] + report.reserved[ZR_MEMORY_HOST],
