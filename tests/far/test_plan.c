@@ -1,5 +1,5 @@
-// What a plan takes from a far device's backend: its own scratch and logits, what its queues take by
-// themselves, and, as budget, what the device has unused.
+// What a plan takes from a far device's backend: its own scratch and logits, what its queues take
+// by themselves, and, as budget, what the device has unused.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
