@@ -68,8 +68,8 @@ zr_product zr_head_product_weight(const zr_lm_unit *of, zero_dtype dtype, int64_
                         .trans_a = true};
 }
 
-// Returns the rows of a chunk: as many as the backend's bytes hold of the whole vocabulary's logits,
-// then divided evenly among the chunks.
+// Returns the rows of a chunk: as many as the backend's bytes hold of the whole vocabulary's
+// logits, then divided evenly among the chunks.
 static int64_t chunk_rows(const zr_lm_unit *of, const zr_backend *backend, zero_dtype dtype,
                           int64_t rows)
 {

@@ -1,7 +1,7 @@
 // The places in the program that make a wait: an AFTER, a FINISH, an AWAIT of a word. A place is a
 // call in a function: "zr_norms_bring_step", and where a function waits more than once, also
-// "zr_vector_broadcast 2" for the second of its calls. Functions that only hand on (far_places.c) do
-// not count: those that call them do.
+// "zr_vector_broadcast 2" for the second of its calls. Functions that only hand on (far_places.c)
+// do not count: those that call them do.
 #ifndef TESTS_FAR_PLACES_H
 #define TESTS_FAR_PLACES_H
 
