@@ -103,7 +103,7 @@ zero_status zr_engine_parameters_stale(zero_engine *engine, zero_error *error);
 // that would change states are rejected meanwhile. Set between steps, before that thread begins;
 // not collective. `await` is not called for states that cannot be guarded (zr_engine_can_guard): on
 // NVMe, because they leave it through the update's buffers, under a delayed update, and in 8 bits,
-// which leave as fp32; of a far device, those that are off it.
+// which leave as fp32.
 typedef struct zr_guard {
     zero_status (*await)(void *user, int flat_param, zero_error *error); // on the rank's thread
     void *user;

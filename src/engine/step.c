@@ -49,10 +49,9 @@ bool zr_engine_can_guard(const zero_engine *engine)
 {
     bool can = !engine->delayed && !zr_plan_is_asynchronous(engine->plan) &&
                !zr_plan_codes_states(engine->plan);
-    zero_tier farthest = engine->far.is ? ZERO_TIER_device : ZERO_TIER_host;
     for (int p = 0; p < engine->plan->flat_param_count; p++)
-        can = can && engine->plan->flat_params[p].state_tier <= farthest &&
-              engine->plan->flat_params[p].parameter_tier <= farthest;
+        can = can && engine->plan->flat_params[p].state_tier != ZERO_TIER_nvme &&
+              engine->plan->flat_params[p].parameter_tier != ZERO_TIER_nvme;
     return can;
 }
 

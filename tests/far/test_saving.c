@@ -266,6 +266,20 @@ static void what_is_saved_beside_a_step_is_what_ref_saves(void **state)
                 check_case(case_of(stage, ranks, precisions[i]));
 }
 
+// The same where the host's queue updates what is saved: it waits for the guard as the device's does.
+static void so_are_states_on_the_host(void **state)
+{
+    static const char *const tiers[] = {
+        "\"offload_optimizer\": {\"device\": \"cpu\"}",
+        "\"offload_optimizer\": {\"device\": \"cpu\"}, \"offload_param\": {\"device\": \"cpu\"}"};
+    for (int t = 0; t < ZR_COUNT(tiers); t++)
+        for (int bf16 = 0; bf16 < 2; bf16++) {
+            harness_case c = case_of(3, 2, bf16 ? "\"bf16\": {\"enabled\": true}" : NULL);
+            c.tiers = tiers[t];
+            check_case(c);
+        }
+}
+
 static void norms_by_tensor_and_several_micro_batches(void **state)
 {
     harness_case c = case_of(2, 2, "\"bf16\": {\"enabled\": true}");
@@ -371,6 +385,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_saved_beside_a_step_is_what_ref_saves),
+        cmocka_unit_test(so_are_states_on_the_host),
         cmocka_unit_test(norms_by_tensor_and_several_micro_batches),
         cmocka_unit_test(each_step_can_be_saved_and_read),
         cmocka_unit_test(a_failure_of_its_queue_is_the_saves)};
