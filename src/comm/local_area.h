@@ -19,6 +19,8 @@ typedef struct zr_window_entry { // rank 0 writes it before the ranks agree
     _Atomic int32_t users;
     int64_t offset; // in the memfd
     char *base;     // used by threads
+    // Memory of a far device that goes with the window (local_far_window.h); a rank adds its own.
+    struct zr_far_region *_Atomic regions;
 } zr_window_entry;
 
 typedef struct zr_area_rank {                  // only this rank writes it

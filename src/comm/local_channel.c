@@ -94,7 +94,8 @@ static zero_status reserve_far_slots(const zr_channels *channels, local_channels
     for (int i = 0; i < channels->count; i++)
         if (!channels->shapes[i].on_host)
             bytes[channels->shapes[i].from] += bytes_of_slots(&channels->shapes[i]);
-    ZERO_TRY(zr_comm_agree(comm, zr_far_regions_reserve(comm, bytes, &window->far, error), error));
+    ZERO_TRY(zr_comm_agree(
+        comm, zr_far_regions_reserve(comm, window->entry, bytes, &window->far, error), error));
     return zr_far_regions_attach(window->far, error);
 }
 

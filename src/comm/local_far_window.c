@@ -1,6 +1,6 @@
 // Each rank reserves its own region, and the ranks, threads of one process, tell each other how to
-// reach them. The last one that leaves the window releases all regions, because the others may
-// still read them.
+// reach them. The last one that leaves the window releases all regions, also those of a rank that
+// gave up, because the others may still read them, or be about to reach them.
 #include "comm/local_far_window.h"
 
 #include "base/alloc.h"
@@ -13,8 +13,27 @@ enum { SHARE_WORDS = sizeof(zr_share) / sizeof(int64_t) };
 
 static zr_device *device_of(const zero_comm *comm) { return comm->queue->device; }
 
-zero_status zr_far_regions_reserve(zero_comm *comm, const int64_t *bytes, zr_far_regions **out,
-                                   zero_error *error)
+static zero_status reserve_own(zero_comm *comm, zr_window_entry *entry, int64_t bytes, char **out,
+                               zero_error *error)
+{
+    zr_far_region *own = zr_alloc(sizeof *own, error);
+    if (!own)
+        return ZERO_ERR_MEMORY;
+    zero_status status = zr_comm_region_create(comm, bytes, &own->at, error);
+    if (status != ZERO_OK) {
+        zr_free(own);
+        return status;
+    }
+    own->bytes = bytes;
+    own->next = atomic_load(&entry->regions);
+    while (!atomic_compare_exchange_weak(&entry->regions, &own->next, own))
+        ;
+    *out = own->at;
+    return ZERO_OK;
+}
+
+zero_status zr_far_regions_reserve(zero_comm *comm, zr_window_entry *entry, const int64_t *bytes,
+                                   zr_far_regions **out, zero_error *error)
 {
     zr_far_regions *regions;
     if (((zr_local *)comm->impl)->memfd >= 0)
@@ -28,10 +47,10 @@ zero_status zr_far_regions_reserve(zero_comm *comm, const int64_t *bytes, zr_far
     regions->comm = comm;
     for (int r = 0; r < comm->size; r++)
         regions->of[r].bytes = bytes[r];
-    return zr_comm_region_create(comm, bytes[comm->rank], &regions->of[comm->rank].at, error);
+    return reserve_own(comm, entry, bytes[comm->rank], &regions->of[comm->rank].at, error);
 }
 
-// Reaches what another rank has named; it may have failed and released it since.
+// Reaches what another rank has named.
 static zero_status reach(zero_comm *comm, int rank, const zr_share *share, char **out,
                          zero_error *error)
 {
@@ -66,7 +85,6 @@ zero_status zr_far_regions_attach(zr_far_regions *regions, zero_error *error)
         if (r != comm->rank)
             ZERO_TRY(reach(comm, r, &share, &regions->of[r].at, error));
     }
-    regions->attached = true;
     return ZERO_OK;
 }
 
@@ -77,10 +95,12 @@ void zr_far_regions_detach(const zr_far_regions *regions)
             device_of(regions->comm)->ops->detach(device_of(regions->comm), regions->of[r].at);
 }
 
-void zr_far_regions_release(zr_far_regions *regions, bool last)
+void zr_far_regions_release(zero_comm *comm, zr_far_region *all)
 {
-    for (int r = 0; regions && r < regions->comm->size; r++)
-        if (regions->of[r].at && (regions->attached ? last : r == regions->comm->rank))
-            zr_comm_region_destroy(regions->comm, regions->of[r].at, regions->of[r].bytes);
-    zr_free(regions);
+    while (all) {
+        zr_far_region *next = all->next;
+        zr_comm_region_destroy(comm, all->at, all->bytes);
+        zr_free(all);
+        all = next;
+    }
 }

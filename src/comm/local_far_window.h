@@ -5,15 +5,22 @@
 
 #include "comm/local_window.h"
 
-// Reserves this rank's own region. bytes(N): of the regions of all ranks. *out is to be released
-// also where this fails.
-zero_status zr_far_regions_reserve(zero_comm *comm, const int64_t *bytes, zr_far_regions **out,
-                                   zero_error *error);
+// A region that was reserved, in the list of its window.
+typedef struct zr_far_region {
+    struct zr_far_region *next;
+    char *at;
+    int64_t bytes;
+} zr_far_region;
+
+// Reserves this rank's own region, and adds it to the window's. bytes(N): of the regions of all
+// ranks. *out is to be freed also where this fails.
+zero_status zr_far_regions_reserve(zero_comm *comm, zr_window_entry *entry, const int64_t *bytes,
+                                   zr_far_regions **out, zero_error *error);
 // Collective: finds the regions of the others.
 zero_status zr_far_regions_attach(zr_far_regions *regions, zero_error *error);
-// Undo both, also where one of them has failed: detach before this rank leaves the window that the
-// regions go with, release afterwards; last: all ranks have left it. NULL is allowed.
+// Before this rank leaves the window, also where one of these has failed. NULL is allowed.
 void zr_far_regions_detach(const zr_far_regions *regions);
-void zr_far_regions_release(zr_far_regions *regions, bool last);
+// By the last rank that leaves the window: until then others may reach any region.
+void zr_far_regions_release(zero_comm *comm, zr_far_region *all);
 
 #endif

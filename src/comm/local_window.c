@@ -32,8 +32,8 @@ static zero_status reserve_far_region(zr_window *window, zero_error *error)
     int64_t bytes[ZERO_MAX_RANKS];
     for (int r = 0; r < window->comm->size; r++)
         bytes[r] = window->bytes;
-    return zr_far_regions_reserve(window->comm, bytes, &((zr_local_window *)window->impl)->far,
-                                  error);
+    zr_local_window *mine = window->impl;
+    return zr_far_regions_reserve(window->comm, mine->entry, bytes, &mine->far, error);
 }
 
 static zero_status measure_window(const zr_window *window, shape *out, zero_error *error)
@@ -100,6 +100,7 @@ static zero_status extend_memfd(zr_window *window, const shape *shape, zr_window
                                  (long long)shape->bytes);
     }
     entry->offset = atomic_fetch_add(&local->control->end, shape->bytes);
+    atomic_store(&entry->regions, NULL);
     atomic_store(&entry->users, window->comm->size);
     return ZERO_OK;
 }
@@ -150,22 +151,23 @@ static zero_status map_window(zr_window *window, const shape *shape, zr_window_e
     return zr_region_touch(mine->base + offset, bytes, error);
 }
 
-// Leaves a window; returns whether all ranks have. The last user gives the pages back; processes
-// punch a hole, because others may still map later windows of the memfd.
-static bool leave_window(zr_local *local, zr_local_window *mine)
+// Leaves a window. The last user gives the pages back; processes punch a hole, because others may
+// still map later windows of the memfd. It returns the regions of all ranks, and others NULL.
+static zr_far_region *leave_window(zr_local *local, zr_local_window *mine)
 {
-    zr_window_entry *entry = mine->entry;
+    zr_window_entry *entry = mine->entry; // another window's as soon as all have left
     int64_t offset = entry->offset;
     char *shared = entry->base;
+    zr_far_region *regions = atomic_load(&entry->regions);
     if (local->memfd >= 0 && mine->base)
         munmap(mine->base, (size_t)mine->mapped);
     if (atomic_fetch_sub(&entry->users, 1) != 1)
-        return false;
+        return NULL;
     if (local->memfd >= 0)
         fallocate(local->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, mine->mapped);
     else
         munmap(shared, (size_t)mine->mapped);
-    return true;
+    return regions;
 }
 
 // Runs on rank 0: finds an entry that no window uses.
@@ -235,6 +237,7 @@ void zr_local_window_destroy(zr_window *window)
 {
     zr_local_window *mine = window->impl;
     zr_far_regions_detach(mine->far);
-    zr_far_regions_release(mine->far, leave_window(window->comm->impl, mine));
+    zr_far_regions_release(window->comm, leave_window(window->comm->impl, mine));
+    zr_free(mine->far);
     zr_free(mine);
 }

@@ -21,7 +21,6 @@ typedef struct zr_slot_words {                 // of one rank and slot; only tha
 // Regions of all ranks in memory of a far device (local_far_window.h).
 typedef struct zr_far_regions {
     zero_comm *comm;
-    bool attached; // this rank reaches all of them
     struct {
         char *at; // as this rank's queues reach it; NULL: not reached, or of no bytes
         int64_t bytes;

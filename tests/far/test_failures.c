@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "comm/local_control.h"
+#include "comm/local_far_window.h"
 #include "far_training.h"
 
 #include <stdatomic.h>
@@ -139,8 +140,8 @@ static void each_tenth_operation_fails_in_turn(void **state)
 // ---- a rank that stops ----
 
 static struct {
-    atomic_int stops_at, posts; // of rank 1, since its engine was made
-    atomic_bool made;           // it was
+    atomic_int stops_at, posts; // of rank 1, while it reaches regions, and with its engine
+    atomic_bool made, reaching; // it is
     atomic_bool gave_up;        // nobody noticed
 } stopping;
 
@@ -160,7 +161,7 @@ static void stop(const zr_local *local)
 
 void __wrap_zr_local_post(const zr_local *local, _Atomic uint64_t *word, uint64_t value)
 {
-    if (local->rank == 1 && stopping.made &&
+    if (local->rank == 1 && (stopping.made || stopping.reaching) &&
         atomic_fetch_add(&stopping.posts, 1) + 1 == stopping.stops_at)
         stop(local);
     __real_zr_local_post(local, word, value);
@@ -173,7 +174,19 @@ static void open_with_a_short_deadline(zero_comm **comms)
     assert_int_equal(zero_comm_threads(2, &options, comms, &error), ZERO_OK);
 }
 
-// Windows that a rank gives up while they are made are another matter.
+zero_status __real_zr_far_regions_attach(zr_far_regions *regions, zero_error *error);
+zero_status __wrap_zr_far_regions_attach(zr_far_regions *regions, zero_error *error);
+
+zero_status __wrap_zr_far_regions_attach(zr_far_regions *regions, zero_error *error)
+{
+    stopping.reaching |= regions->comm->rank == 1;
+    zero_status status = __real_zr_far_regions_attach(regions, error);
+    if (regions->comm->rank == 1)
+        stopping.reaching = false;
+    return status;
+}
+
+// The agreement on a window, before its regions, is another matter.
 static zero_status note_engine(zero_engine *engine, int step, zero_error *error)
 {
     int rank;
@@ -186,7 +199,7 @@ static void stop_at(const harness_case *run, int n, outcome *out)
 {
     stopping.stops_at = n;
     stopping.posts = 0;
-    stopping.made = false;
+    stopping.made = stopping.reaching = false;
     stopping.gave_up = false;
     train(run, &(far_options){.order = FAR_LAZY}, out);
     if (stopping.gave_up)
