@@ -22,6 +22,9 @@ enum { FAR_BATCH = 2 };
 // Returns the case as it runs at a stage; ranks: 0: its own number.
 harness_case far_case_at(const far_case *c, int stage, int ranks);
 
+// Ends the device, and wants no race in the list of what was submitted (if it is kept), no
+// violation, and nothing left over. `what` begins the messages.
+void far_end_clean(const char *what);
 // Runs a case on the far device as the options say, and wants the bits of `want`, no touch, no
 // violation, no race in the list of what was submitted (if it is kept), nothing left over, and as
 // many bytes held as planned. `what` begins the messages.

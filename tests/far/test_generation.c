@@ -10,8 +10,7 @@
 
 #include "base/alloc.h"
 #include "engine/engine_internal.h"
-#include "far.h"
-#include "harness.h"
+#include "far_training.h"
 #include "infer/decoding.h"
 #include "infer/generate_loop.h"
 #include "infer/window_loss.h"
@@ -154,23 +153,6 @@ static const way ways[] = {{"eager", {.order = FAR_EAGER, .keeps_rows = true}},
                            {"lazy", {.order = FAR_LAZY, .keeps_rows = true}},
                            {"random", {.order = FAR_RANDOM, .seed = 7, .keeps_rows = true}}};
 
-static void end_device(const char *what)
-{
-    int count;
-    far_race race;
-    far_report report;
-    char text[200];
-    const far_row *rows = far_rows(&count);
-    if (far_races(rows, count, &race)) {
-        far_race_write(rows, &race, text, sizeof text);
-        fail_msg("%s: %s", what, text);
-    }
-    far_end(&report);
-    if (report.violations)
-        fail_msg("%s: %s", what, report.first);
-    assert_int_equal(report.allocations, 0);
-}
-
 static zr_lm_config gpt2_config(int positions)
 {
     zr_lm_config config = {.kind = ZR_LM_GPT2};
@@ -210,7 +192,7 @@ static void check_case(harness_case c, const char *name)
         memset(answers, 0, sizeof answers);
         far_begin(&ways[w].options);
         harness_run(&c, &out);
-        end_device(what);
+        far_end_clean(what);
         harness_expect_held(&out);
         for (int r = 0; r < ZR_COUNT(want); r++)
             if (memcmp(&answers[r], &want[r], sizeof want[r]) != 0)
@@ -352,7 +334,7 @@ static void each_byte_is_counted_and_a_step_waits_once(void **state)
                                 .backend = "far",
                                 .drive = look_at_a_decoding},
                 &out);
-    end_device("a decoding");
+    far_end_clean("a decoding");
 }
 
 static zero_status read_a_wrong_token(zero_engine *engine, zero_error *error)
@@ -379,7 +361,7 @@ static void what_is_under_way_ends_before_memory_goes(void **state)
                                 .backend = "far",
                                 .drive = read_a_wrong_token},
                 &out, ranks);
-    end_device("a wrong token");
+    far_end_clean("a wrong token");
     assert_int_equal(ranks[0].status, ZERO_ERR_DATA);
     assert_non_null(strstr(ranks[0].error.message, "token 29 is outside the vocabulary of 29"));
 }
@@ -399,13 +381,13 @@ static void after_a_failure_nothing_is_left(void **state)
     asked = &question;
     far_begin(&(far_options){.order = FAR_EAGER});
     harness_run(&run, &out);
-    end_device("no failure");
+    far_end_clean("no failure");
     int64_t first = before + 1, last = after;
     for (int64_t row = first; row <= last; row += 1 + (last - first) / 12) {
         harness_failure ranks[1];
         far_begin(&(far_options){.order = FAR_EAGER, .fail_row = row});
         harness_try(&run, &out, ranks);
-        end_device("a failure");
+        far_end_clean("a failure");
         assert_int_equal(ranks[0].status, ZERO_ERR_INTERNAL);
         assert_non_null(strstr(ranks[0].error.message, "fails, as the test asked"));
     }

@@ -12,8 +12,7 @@
 #include "base/file.h"
 #include "checkpoint/states.h"
 #include "engine/engine_internal.h"
-#include "far.h"
-#include "harness.h"
+#include "far_training.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -162,29 +161,12 @@ static const way ways[] = {{"eager", {.order = FAR_EAGER, .keeps_rows = true}},
                            {"lazy", {.order = FAR_LAZY, .keeps_rows = true}},
                            {"random", {.order = FAR_RANDOM, .seed = 5, .keeps_rows = true}}};
 
-static void end_device(const char *what)
-{
-    int count;
-    far_race race;
-    far_report report;
-    char text[200];
-    const far_row *rows = far_rows(&count);
-    if (far_races(rows, count, &race)) {
-        far_race_write(rows, &race, text, sizeof text);
-        fail_msg("%s: %s", what, text);
-    }
-    far_end(&report);
-    if (report.violations)
-        fail_msg("%s: %s", what, report.first);
-    assert_int_equal(report.allocations, 0);
-}
-
 static void run_far(harness_case c, const way *how, const char *what, harness_result *out)
 {
     c.backend = "far";
     far_begin(&how->options);
     harness_run(&c, out);
-    end_device(what);
+    far_end_clean(what);
     harness_expect_held(out);
 }
 
@@ -266,7 +248,7 @@ static void what_is_saved_beside_a_step_is_what_ref_saves(void **state)
                 check_case(case_of(stage, ranks, precisions[i]));
 }
 
-// The same where the host's queue updates what is saved: it waits for the guard as the device's does.
+// The same where the host's queue updates what is saved: it waits for the guard, too.
 static void so_are_states_on_the_host(void **state)
 {
     static const char *const tiers[] = {
