@@ -101,15 +101,9 @@ static zero_status extend_memfd(zr_window *window, const shape *shape, zr_window
     }
     entry->offset = atomic_fetch_add(&local->control->end, shape->bytes);
     atomic_store(&entry->regions, NULL);
+    atomic_store(&entry->entered, 0);
     atomic_store(&entry->users, window->comm->size);
     return ZERO_OK;
-}
-
-static void release_pages(const zr_local *local, zr_window_entry *entry, int64_t bytes)
-{
-    if (local->memfd < 0)
-        munmap(entry->base, (size_t)bytes);
-    atomic_store(&entry->users, 0);
 }
 
 // Finds this rank's part of the mapping: its region, or the N-th part of the shared one. Rank 0's
@@ -151,23 +145,34 @@ static zero_status map_window(zr_window *window, const shape *shape, zr_window_e
     return zr_region_touch(mine->base + offset, bytes, error);
 }
 
-// Leaves a window. The last user gives the pages back; processes punch a hole, because others may
-// still map later windows of the memfd. It returns the regions of all ranks, and others NULL.
-static zr_far_region *leave_window(zr_local *local, zr_local_window *mine)
+// So many ranks leave a window, or will not come. With the last one it gives back the regions of all
+// ranks and the pages; processes punch a hole, because others may still map later windows of the
+// memfd.
+static void leave_entry(zero_comm *comm, zr_window_entry *entry, int32_t ranks, int64_t bytes)
 {
-    zr_window_entry *entry = mine->entry; // another window's as soon as all have left
+    const zr_local *local = comm->impl;
+    // The entry is another window's as soon as all have left.
     int64_t offset = entry->offset;
     char *shared = entry->base;
     zr_far_region *regions = atomic_load(&entry->regions);
-    if (local->memfd >= 0 && mine->base)
-        munmap(mine->base, (size_t)mine->mapped);
-    if (atomic_fetch_sub(&entry->users, 1) != 1)
-        return NULL;
+    if (atomic_fetch_sub(&entry->users, ranks) != ranks)
+        return;
+    zr_far_regions_release(comm, regions);
     if (local->memfd >= 0)
-        fallocate(local->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, mine->mapped);
+        fallocate(local->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, bytes);
     else
-        munmap(shared, (size_t)mine->mapped);
-    return regions;
+        munmap(shared, (size_t)bytes);
+}
+
+// A rank that is late finds that another one has given up the window that they agreed on.
+static bool enter(zr_window_entry *entry) { return atomic_fetch_add(&entry->entered, 1) >= 0; }
+
+// Gives up: who has not entered will not come.
+static void close_entry(zero_comm *comm, zr_window_entry *entry, int64_t bytes)
+{
+    int32_t entered = atomic_exchange(&entry->entered, INT32_MIN / 2);
+    if (entered >= 0 && entered < comm->size)
+        leave_entry(comm, entry, comm->size - entered, bytes);
 }
 
 // Runs on rank 0: finds an entry that no window uses.
@@ -210,6 +215,10 @@ zero_status zr_local_window_create(zero_comm *comm, zr_window *window, zero_erro
     zr_window_entry *entry = &local->area->windows[place];
     if (status != ZERO_OK)
         goto undo_prepare;
+    if (!enter(entry)) {
+        status = agree_on_window(window, ZERO_OK, &own, &place, error); // says who gave up
+        goto undo_alloc;
+    }
     mine->entry = entry;
     window->impl = mine;
     status = map_window(window, &shape, entry, &own);
@@ -223,12 +232,14 @@ zero_status zr_local_window_create(zero_comm *comm, zr_window *window, zero_erro
     window->mine = zr_local_region(window, comm->rank);
     return ZERO_OK;
 undo_map:
+    close_entry(comm, entry, shape.bytes);
     zr_local_window_destroy(window);
     window->impl = NULL;
     return status;
 undo_prepare:
     if (comm->rank == 0 && prepared == ZERO_OK)
-        release_pages(local, entry, shape.bytes);
+        close_entry(comm, entry, shape.bytes);
+undo_alloc:
     zr_free(mine);
     return status;
 }
@@ -236,8 +247,11 @@ undo_prepare:
 void zr_local_window_destroy(zr_window *window)
 {
     zr_local_window *mine = window->impl;
+    const zr_local *local = window->comm->impl;
     zr_far_regions_detach(mine->far);
-    zr_far_regions_release(window->comm, leave_window(window->comm->impl, mine));
+    if (local->memfd >= 0 && mine->base)
+        munmap(mine->base, (size_t)mine->mapped);
+    leave_entry(window->comm, mine->entry, 1, mine->mapped);
     zr_free(mine->far);
     zr_free(mine);
 }
