@@ -126,7 +126,8 @@ zero_status zr_queue_wrap(zr_queue *queue, zr_around around, void *user, zr_wrap
 void zr_queue_unwrap(zr_queue *queue, zr_wrapper *wrapper); // NULL is allowed
 // Returns the same queue without what is wrapped around its backend now.
 zr_queue zr_queue_inside(const zr_queue *queue);
-// Records every operation: how long it took, and what it moved. The recorder must outlive that.
+// Records every operation: how long it took, and what it moved; one of a far device is waited for.
+// The recorder must outlive that.
 zero_status zr_queue_record(zr_queue *queue, zr_recorder *recorder, zr_wrapper **out,
                             zero_error *error);
 // Computes nothing: no operand is touched. With a recording around it, it lists the operations of a

@@ -393,6 +393,28 @@ static void ranks_reach_each_other_s_memory(void **state)
     }
 }
 
+// ---- recording ----
+
+static void what_is_recorded_is_waited_for(void **state)
+{
+    bench b;
+    zr_recorder *recorder = NULL;
+    zr_wrapper *recording;
+    zero_error error = {0};
+    open_bench(&b, &(far_options){.order = FAR_LAZY, .fail_row = 2});
+    assert_int_equal(zr_recorder_create(8, &recorder, NULL), ZERO_OK);
+    assert_int_equal(zr_queue_record(b.queue[0], recorder, &recording, NULL), ZERO_OK);
+    far_fill(b.queue[0], b.device, BYTES, 1);
+    assert_int_equal(executed(), 1);
+    far_fill(b.queue[0], b.device, BYTES, 2); // fails
+    assert_int_equal(executed(), 2);
+    zr_queue_unwrap(b.queue[0], recording);
+    assert_int_equal(zr_mark_finish(zr_queue_mark(b.queue[0]), 1, &error), ZERO_ERR_INTERNAL);
+    assert_non_null(strstr(error.message, "as the test asked"));
+    zr_recorder_destroy(recorder);
+    close_bench(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -414,6 +436,7 @@ int main(void)
         cmocka_unit_test(closing_what_never_ends_is_told),
         cmocka_unit_test(finishes_are_counted),
         cmocka_unit_test(ranks_reach_each_other_s_memory),
+        cmocka_unit_test(what_is_recorded_is_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
