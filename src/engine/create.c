@@ -330,8 +330,8 @@ static void release_memory(zero_engine *engine)
     zr_muon_destroy(engine->muon);
     zr_far_end(engine);
     zr_memory_release(engine);
+    zr_queues_record(engine, NULL, NULL);
     zr_far_states_close(engine);
-    zr_queue_unwrap(engine->queue, engine->recording);
     zr_operands_unbound(engine);
     zr_channels_destroy(&engine->channels);
     void *const tables[] = {engine->channel_shapes,

@@ -157,7 +157,7 @@ struct zero_engine {
     zr_update_state update;
     zr_bound bound;
     zr_recorder *recorder;                    // NULL if nothing is recorded
-    zr_wrapper *recording;                    // the queue's
+    zr_wrapper *recording, *host_recording;   // the queues'; one queue has one
     zr_observer observers[ZR_MOST_OBSERVERS]; // added by zr_engine_observe
     int observer_count;
     double carry_scale; // loss scale of what the carries hold; 0: they begin anew in the next step

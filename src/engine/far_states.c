@@ -22,6 +22,19 @@ void zr_far_states_close(zero_engine *engine)
         zr_queue_close(engine->host_queue);
 }
 
+zero_status zr_queues_record(zero_engine *engine, zr_recorder *recorder, zero_error *error)
+{
+    zr_queue *queue = engine->queue, *host = engine->host_queue;
+    zr_queue_unwrap(queue, engine->recording);
+    zr_queue_unwrap(host, engine->host_recording);
+    engine->recording = engine->host_recording = NULL;
+    if (!recorder)
+        return ZERO_OK;
+    ZERO_TRY(zr_queue_record(queue, recorder, &engine->recording, error));
+    return host == queue ? ZERO_OK
+                         : zr_queue_record(host, recorder, &engine->host_recording, error);
+}
+
 zr_queue *zr_tier_queue(const zero_engine *engine, zero_tier tier)
 {
     return tier == ZERO_TIER_device ? engine->queue : engine->host_queue;

@@ -17,6 +17,8 @@
 // zr_far_states_close.
 zero_status zr_far_states_open(zero_engine *engine, zero_error *error);
 void zr_far_states_close(zero_engine *engine);
+// Records what the engine's queues run, until it is called with NULL.
+zero_status zr_queues_record(zero_engine *engine, zr_recorder *recorder, zero_error *error);
 
 // Returns the queue of this thread that reaches memory of a tier.
 zr_queue *zr_tier_queue(const zero_engine *engine, zero_tier tier);

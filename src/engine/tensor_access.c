@@ -2,6 +2,7 @@
 // holds non-finite values.
 #include "base/dtype.h"
 #include "engine/engine_internal.h"
+#include "engine/far_states.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -130,10 +131,8 @@ zero_status zr_engine_observe(zero_engine *engine, const zr_observer *observer, 
 
 zero_status zr_engine_record(zero_engine *engine, zr_recorder *recorder, zero_error *error)
 {
-    zr_queue_unwrap(engine->queue, engine->recording);
-    engine->recording = NULL;
     zr_delayed_record(engine, recorder);
-    return recorder ? zr_queue_record(engine->queue, recorder, &engine->recording, error) : ZERO_OK;
+    return zr_queues_record(engine, recorder, error);
 }
 
 typedef struct search {

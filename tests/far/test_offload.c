@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/recorder.h"
+#include "engine/engine_api.h"
 #include "far_training.h"
 #include <zero/memory.h>
 
@@ -193,11 +195,52 @@ static void other_tierings_have_the_bits_of_ref(void **state)
     }
 }
 
+// ---- recording ----
+
+static zr_recorder *recorder;
+static zr_activity_sum sums[ZR_ACTIVITY_COUNT];
+
+// Records the second step of one rank.
+static zero_status record_a_step(zero_engine *engine, int step, zero_error *error)
+{
+    if (step == 0)
+        return zr_engine_record(engine, recorder, error);
+    if (step == 1)
+        zr_recorder_sum(recorder, 0, sums);
+    return step == 1 ? zr_engine_record(engine, NULL, error) : ZERO_OK;
+}
+
+static zr_activity_sum recorded_updates(const harness_case *run)
+{
+    static harness_result out;
+    assert_int_equal(zr_recorder_create(1 << 14, &recorder, NULL), ZERO_OK);
+    harness_run(run, &out);
+    zr_recorder_destroy(recorder);
+    return sums[ZR_ACTIVITY_optimizer];
+}
+
+static void updates_on_the_host_are_recorded(void **state)
+{
+    harness_case run = far_case_at(&trainings[1], 2, 1);
+    run.tiers = harness_tiers(ZERO_TIER_host, ZERO_TIER_device);
+    run.after = record_a_step;
+    const zr_activity_sum want = recorded_updates(&run);
+    run.backend = "far";
+    far_begin(&(far_options){.order = FAR_LAZY});
+    const zr_activity_sum got = recorded_updates(&run);
+    far_end_clean("recorded");
+    assert_true(want.calls > 0 && want.bytes > 0);
+    assert_int_equal(got.calls, want.calls);
+    assert_int_equal(got.bytes, want.bytes);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(states_on_the_host), cmocka_unit_test(states_on_nvme),
-        cmocka_unit_test(parameters_on_the_host), cmocka_unit_test(parameters_on_nvme),
-        cmocka_unit_test(other_tierings_have_the_bits_of_ref)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(states_on_the_host),
+                                       cmocka_unit_test(states_on_nvme),
+                                       cmocka_unit_test(parameters_on_the_host),
+                                       cmocka_unit_test(parameters_on_nvme),
+                                       cmocka_unit_test(other_tierings_have_the_bits_of_ref),
+                                       cmocka_unit_test(updates_on_the_host_are_recorded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
