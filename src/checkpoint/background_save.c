@@ -9,7 +9,8 @@
 //
 // Invariant, under the lock: flat parameters below `written` have been copied, so they may change;
 // `ended` is set once all are on the disk, or one has failed. States are not copied: a rank needs
-// no memory apart from the blocks of memory/direct.c.
+// no memory apart from the blocks of memory/direct.c. Those of a far device come through two pinned
+// buffers (engine/far_memory.h).
 #define _GNU_SOURCE
 #include "comm/agreement.h"
 #include "checkpoint/training_checkpoint.h"

@@ -16,7 +16,7 @@
 #define ZR_WINDOWS 64 // of a communicator that exist at one time
 
 typedef struct zr_window_entry { // rank 0 writes it before the ranks agree
-    _Atomic int32_t users;       // that have not left; 0: no window uses the entry
+    _Atomic int32_t users;       // ranks that have not left, and one more; 0: the entry is free
     _Atomic int32_t entered;     // ranks that had agreed on it; negative: no more may
     int64_t offset;              // in the memfd
     char *base;                  // used by threads

@@ -102,7 +102,7 @@ static zero_status extend_memfd(zr_window *window, const shape *shape, zr_window
     entry->offset = atomic_fetch_add(&local->control->end, shape->bytes);
     atomic_store(&entry->regions, NULL);
     atomic_store(&entry->entered, 0);
-    atomic_store(&entry->users, window->comm->size);
+    atomic_store(&entry->users, window->comm->size + 1);
     return ZERO_OK;
 }
 
@@ -145,23 +145,19 @@ static zero_status map_window(zr_window *window, const shape *shape, zr_window_e
     return zr_region_touch(mine->base + offset, bytes, error);
 }
 
-// So many ranks leave a window, or will not come. With the last one it gives back the regions of all
-// ranks and the pages; processes punch a hole, because others may still map later windows of the
-// memfd.
+// So many ranks leave a window, or will not come. The last one gives back the regions of all ranks
+// and the pages; processes punch a hole, because others may still map later windows of the memfd.
 static void leave_entry(zero_comm *comm, zr_window_entry *entry, int32_t ranks, int64_t bytes)
 {
     const zr_local *local = comm->impl;
-    // The entry is another window's as soon as all have left.
-    int64_t offset = entry->offset;
-    char *shared = entry->base;
-    zr_far_region *regions = atomic_load(&entry->regions);
-    if (atomic_fetch_sub(&entry->users, ranks) != ranks)
+    if (atomic_fetch_sub(&entry->users, ranks) != ranks + 1)
         return;
-    zr_far_regions_release(comm, regions);
+    zr_far_regions_release(comm, atomic_load(&entry->regions));
     if (local->memfd >= 0)
-        fallocate(local->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, bytes);
+        fallocate(local->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, entry->offset, bytes);
     else
-        munmap(shared, (size_t)bytes);
+        munmap(entry->base, (size_t)bytes);
+    atomic_store(&entry->users, 0);
 }
 
 // A rank that is late finds that another one has given up the window that they agreed on.
@@ -216,7 +212,9 @@ zero_status zr_local_window_create(zero_comm *comm, zr_window *window, zero_erro
     if (status != ZERO_OK)
         goto undo_prepare;
     if (!enter(entry)) {
-        status = agree_on_window(window, ZERO_OK, &own, &place, error); // says who gave up
+        // Its failure may have come between the words of this agreement, too.
+        status = zr_fail(&own, ZERO_ERR_PEER, "another rank gave up this window");
+        status = agree_on_window(window, status, &own, &place, error);
         goto undo_alloc;
     }
     mine->entry = entry;

@@ -58,7 +58,7 @@ zr_queue zr_queue_inside(const zr_queue *queue)
     return inside;
 }
 
-enum { SECONDS_OF_AN_OPERATION = 600 };
+enum { SECONDS_OF_AN_OPERATION = 600 }; // more than any takes: then the device hangs
 
 // Waits until a far device has done it. A failure comes later, with the finish of whoever needs it.
 static void end_operation(zr_queue *queue)
@@ -73,7 +73,7 @@ static void record_operation(void *recorder, zr_queue *queue, const zr_op *op)
 {
     int64_t begin = zr_recorder_begin(recorder);
     queue->backend->run(queue, op);
-    if (zr_backend_is_far(queue->backend))
+    if (zr_backend_is_far(queue->backend) && queue->failure->status == ZERO_OK)
         end_operation(queue);
     zr_recorder_add(recorder, zr_op_activity(op->kind), begin, zr_op_bytes(op), zr_op_flops(op),
                     -1);

@@ -8,13 +8,17 @@
 
 static char *space_at(const zero_engine *engine, zr_space_id id) { return engine->spaces[id].at; }
 
-// Waits until the engine's queue has done all that it was given. A failure of it may have come to
-// the comm thread that tells the other pipeline stages of it.
+// A failure may have come to the comm thread that tells the other pipeline stages of it.
+zero_status zr_far_await(zero_engine *engine, zr_mark mark, zero_error *error)
+{
+    ZERO_TRY(zr_comm_finish(engine->grid.world, mark, "waiting for the device", NULL, error));
+    return engine->channels.comm ? zr_comm_check(engine->channels.comm, error) : ZERO_OK;
+}
+
+// Waits until the engine's queue has done all that it was given.
 static zero_status finish(zero_engine *engine, zero_error *error)
 {
-    ZERO_TRY(zr_comm_finish(engine->grid.world, zr_queue_mark(engine->queue),
-                            "waiting for the device", NULL, error));
-    return engine->channels.comm ? zr_comm_check(engine->channels.comm, error) : ZERO_OK;
+    return zr_far_await(engine, zr_queue_mark(engine->queue), error);
 }
 
 zero_status zr_far_settle(zero_engine *engine, zero_error *error)
@@ -219,9 +223,8 @@ static zr_mark copy_strip(const lane *lane, const zr_portion *whole, int64_t n, 
 static zero_status await_copy(zero_engine *engine, const lane *lane, zr_mark copied,
                               zero_error *error)
 {
-    return lane->queue == engine->far.saver
-               ? zr_mark_finish(copied, lane->timeout, error)
-               : zr_comm_finish(engine->grid.world, copied, "waiting for the device", NULL, error);
+    return lane->queue == engine->far.saver ? zr_mark_finish(copied, lane->timeout, error)
+                                            : zr_far_await(engine, copied, error);
 }
 
 static zero_status take_strips(zero_engine *engine, const lane *lane, const zr_portion *whole,
@@ -245,14 +248,27 @@ static zero_status take_strips(zero_engine *engine, const lane *lane, const zr_p
     return ZERO_OK;
 }
 
+// What the saver reads comes after what the engine's queue had been given when the guard was set.
+static void follow_guard(zero_engine *engine)
+{
+    zr_queue_after(engine->far.saver, engine->far.guarded);
+    engine->far.guarded = (zr_mark){0};
+}
+
+zero_status zr_far_saver_settle(zero_engine *engine, zero_error *error)
+{
+    if (!engine->far.is)
+        return ZERO_OK;
+    follow_guard(engine);
+    return zr_mark_finish(zr_queue_mark(engine->far.saver), engine->grid.world->timeout, error);
+}
+
 zero_status zr_strips_each(zero_engine *engine, const zr_portion *whole, zr_portion_use use,
                            zr_portion_fn take, void *user, zero_error *error)
 {
     const lane lane = lane_of(engine, use == ZR_PORTIONS_SAVED);
-    if (use == ZR_PORTIONS_SAVED) {
-        zr_queue_after(lane.queue, engine->far.guarded);
-        engine->far.guarded = (zr_mark){0};
-    }
+    if (use == ZR_PORTIONS_SAVED)
+        follow_guard(engine);
     zero_status status =
         take_strips(engine, &lane, whole, use, &(zr_portion_taker){take, user}, error);
     // A save that has failed reads nothing any more.

@@ -37,8 +37,13 @@ zero_status zr_far_clear_stores(zero_engine *engine, zero_error *error);
 void zr_far_place_batch(zero_engine *engine, double *loss);
 // Brings the ids of the current micro-batch up, before the first unit that reads them.
 zero_status zr_far_send_batch(zero_engine *engine, zero_error *error);
-// Waits until a far device's queue has done all that it was given.
+// Waits for a mark of a far device's queue; or until it has done all that it was given, where there
+// is one.
+zero_status zr_far_await(zero_engine *engine, zr_mark mark, zero_error *error);
 zero_status zr_far_settle(zero_engine *engine, zero_error *error);
+// By the thread that saves beside steps, before it reads the host's memory: waits until the device
+// has written there what it was given before the guard was set.
+zero_status zr_far_saver_settle(zero_engine *engine, zero_error *error);
 // Waits until the loss is there.
 zero_status zr_far_bring_loss(zero_engine *engine, zero_error *error);
 

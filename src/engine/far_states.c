@@ -79,8 +79,7 @@ zero_status zr_parameters_put(zero_engine *engine, const char *from, char *to, i
 zero_status zr_parameters_await(zero_engine *engine, int staging_buffer, zero_error *error)
 {
     zr_mark *mark = &engine->offload.crossing[staging_buffer];
-    zero_status status =
-        zr_comm_finish(engine->grid.world, *mark, "waiting for the device", NULL, error);
+    zero_status status = mark->queue ? zr_far_await(engine, *mark, error) : ZERO_OK;
     *mark = (zr_mark){0};
     return status;
 }

@@ -52,8 +52,9 @@ zero_status zr_engine_vector_each(zero_engine *engine, int flat_param, zr_vector
                                     whole.span.first - zr_update_range(engine, flat_param).first);
     if (engine->far.is && zr_vector_tier_of(engine, flat_param, vector) == ZERO_TIER_device)
         return zr_strips_each(engine, &whole, use, take, user, error);
-    if (use != ZR_PORTIONS_SAVED) // gathers may still read own shards
-        ZERO_TRY(zr_far_states_settle(engine, error));
+    // The device may still read or write what lies in pinned memory.
+    ZERO_TRY(
+        (use == ZR_PORTIONS_SAVED ? zr_far_saver_settle : zr_far_states_settle)(engine, error));
     return take(user, &whole, error);
 }
 

@@ -299,7 +299,7 @@ static zero_status run_pipeline(zero_engine *engine, zero_error *error)
     const zr_plan *plan = engine->plan;
     int64_t count = engine->steps.together * plan->settings.accumulation;
     for (int64_t k = 0; k < count && reads_batches(plan); k++)
-        ZERO_TRY(zr_far_check_batch(engine->queue->device, "zero_train_batch",
+        ZERO_TRY(zr_far_check_batch(engine->queue->device, "steps of a pipeline",
                                     &engine->steps.batches[k], error));
     ZERO_TRY(zr_step_tell(engine, NULL, error));
     zr_step_begin_sums(engine);

@@ -2,6 +2,7 @@
 
 #include "base/dtype.h"
 #include "base/text.h"
+#include "comm/window.h"
 #include "compute/compute.h"
 #include "engine/engine_api.h"
 #include "setup/machine_facts.h"
@@ -191,18 +192,11 @@ zero_status zr_decoding_open(zero_engine *engine, const zr_lm_config *config,
     return ZERO_OK;
 }
 
-// Waits until the queue of a far device has done all that it was given.
-static zero_status finish(const zr_decoding *d, zero_error *error)
-{
-    zr_queue *queue = zr_engine_queue(d->engine);
-    return is_far(d)
-               ? zr_mark_finish(zr_queue_mark(queue), zr_engine_comm(d->engine)->timeout, error)
-               : ZERO_OK;
-}
-
 void zr_decoding_close(zr_decoding *decoding)
 {
-    finish(decoding, NULL); // after a failure, a step may be under way
+    zr_queue *queue = zr_engine_queue(decoding->engine);
+    if (is_far(decoding)) // after a failure, a step may be under way
+        zr_mark_finish(zr_queue_mark(queue), zr_engine_comm(decoding->engine)->timeout, NULL);
     zr_ledger_hold(&decoding->ledger, tier_of_units(decoding), ZERO_MEM_communication,
                    -decoding->exchange.units.bytes);
     zr_window_destroy(&decoding->exchange.opened);
@@ -248,6 +242,15 @@ static void move(const zr_decoding *d, const void *from, void *to, int64_t bytes
         zr_run(&queue, zr_op_copy(&(zr_bytes){bytes}, from, to));
 }
 
+// Brings the logits of a step down, and waits for them.
+static zero_status bring_logits(const zr_decoding *d, const zr_decode_step *step, zero_error *error)
+{
+    move(d, d->written, d->logits,
+         step->wanted_count * d->shape.vocab * (int64_t)sizeof *d->logits);
+    return zr_comm_finish(zr_engine_comm(d->engine), zr_queue_mark(zr_engine_queue(d->engine)),
+                          "generating", NULL, error);
+}
+
 zero_status zr_decoding_take_step(zr_decoding *decoding, const zr_decode_step *step,
                                   zero_error *error)
 {
@@ -258,10 +261,10 @@ zero_status zr_decoding_take_step(zr_decoding *decoding, const zr_decode_step *s
     decoding->turn = 0;
     if (far)
         move(decoding, step->tokens, decoding->ids, step->rows * (int64_t)sizeof *step->tokens);
-    ZERO_TRY(zr_engine_visit_units(decoding->engine, step_unit, decoding, error));
+    zero_status status = zr_engine_visit_units(decoding->engine, step_unit, decoding, error);
+    decoding->step = NULL;
+    ZERO_TRY(status);
     if (far)
-        move(decoding, decoding->written, decoding->logits,
-             step->wanted_count * decoding->shape.vocab * (int64_t)sizeof *decoding->logits);
-    ZERO_TRY(finish(decoding, error));
+        ZERO_TRY(bring_logits(decoding, step, error));
     return zr_ledger_check(&decoding->ledger, error);
 }

@@ -329,8 +329,8 @@ static int64_t rows_of_runs(const zr_attention_run *runs, int count)
     return rows;
 }
 
-// Fills in the part of a cache that belongs to a slice of the unit's layer. An operation takes at
-// most ZR_MOST_RUNS.
+// Fills in the part of a cache that belongs to a slice of the unit's layer. An operation of a
+// device takes at most ZR_MOST_RUNS.
 static void decode(zr_block *block, zr_attention *a, int s, const char *packed, char *out)
 {
     const zr_decode_cache *cache = block->cache;
@@ -340,8 +340,9 @@ static void decode(zr_block *block, zr_attention *a, int s, const char *packed, 
     a->window = block->hyper->window; // seq is that of the step, not of what the cache has
     a->sequences = cache->sequences;
     a->capacity = cache->capacity;
+    int most = zr_backend_is_far(queue_of(block)->backend) ? ZR_MOST_RUNS : step->run_count;
     for (int r = 0; r < step->run_count; r += a->run_count) {
-        a->run_count = ZR_MIN(step->run_count - r, ZR_MOST_RUNS);
+        a->run_count = ZR_MIN(step->run_count - r, most);
         a->seq = rows_of_runs(step->runs + r, a->run_count);
         zr_run(queue_of(block),
                zr_op_attention_decode(a, step->runs + r, cache->k + first, cache->v + first, packed,

@@ -23,8 +23,8 @@ void zr_columns_copy(zr_queue *queue, int64_t rows, int64_t bytes, const void *f
 
 // Return scratch bytes for a rank of `threads` (0: 1): of a device's backend, or, for one of the
 // host (or NULL), bytes that suffice on every one that this processor offers, so that a plan does
-// not depend on which of them computes. Tiles of attention
-// are wider if vectors are, so another processor may plan other bytes.
+// not depend on which of them computes. Tiles of attention are wider if vectors are, so another
+// processor may plan other bytes.
 size_t zr_scratch_norm(const zr_backend *backend, int threads, const zr_norm *norm);
 size_t zr_scratch_attention(const zr_backend *backend, int threads, const zr_attention *attention);
 size_t zr_scratch_decode(const zr_backend *backend, int threads, const zr_attention *attention,

@@ -22,10 +22,10 @@
 enum { MOST_PLACES = 256, DEPTH = 32 };
 
 // They wait for whoever calls them.
-static const char *const hand_on[] = {"far_place_now",  "far_makes_wait", "order_after",
-                                      "finish_mark",    "zr_queue_after", "zr_mark_finish",
-                                      "zr_comm_finish", "finish",         "bring",
-                                      "await_all",      "zr_far_settle",  "__wrap_zr_local_await"};
+static const char *const hand_on[] = {
+    "far_place_now",  "far_makes_wait", "order_after",          "finish_mark", "zr_queue_after",
+    "zr_mark_finish", "zr_comm_finish", "zr_far_await",         "finish",      "bring",
+    "await_all",      "zr_far_settle",  "__wrap_zr_local_await"};
 
 static struct {
     pthread_mutex_t lock;

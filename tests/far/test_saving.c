@@ -252,6 +252,7 @@ static void what_is_saved_beside_a_step_is_what_ref_saves(void **state)
 static void so_are_states_on_the_host(void **state)
 {
     static const char *const tiers[] = {
+        "\"offload_param\": {\"device\": \"cpu\"}, \"stage3_param_persistence_threshold\": 0",
         "\"offload_optimizer\": {\"device\": \"cpu\"}",
         "\"offload_optimizer\": {\"device\": \"cpu\"}, \"offload_param\": {\"device\": \"cpu\"}"};
     for (int t = 0; t < ZR_COUNT(tiers); t++)
