@@ -145,8 +145,9 @@ static zero_status map_window(zr_window *window, const shape *shape, zr_window_e
     return zr_region_touch(mine->base + offset, bytes, error);
 }
 
-// So many ranks leave a window, or will not come. The last one gives back the regions of all ranks
-// and the pages; processes punch a hole, because others may still map later windows of the memfd.
+// Takes `ranks` ranks, which leave a window or will not enter it, off its users. With the last one
+// it releases the regions of all ranks and the pages; processes punch a hole, because others may
+// still map later windows of the memfd.
 static void leave_entry(zero_comm *comm, zr_window_entry *entry, int32_t ranks, int64_t bytes)
 {
     const zr_local *local = comm->impl;
