@@ -52,6 +52,12 @@ const far_case far_other_cases[] = {
 };
 const int far_other_case_count = ZR_COUNT(far_other_cases);
 
+const far_way far_ways[FAR_WAYS] = {
+    {"eager", {.order = FAR_EAGER, .keeps_rows = true}},
+    {"lazy", {.order = FAR_LAZY, .keeps_rows = true}},
+    {"random 1", {.order = FAR_RANDOM, .seed = 1, .keeps_rows = true}},
+    {"random 2", {.order = FAR_RANDOM, .seed = 2, .keeps_rows = true}}};
+
 harness_case far_case_at(const far_case *c, int stage, int ranks)
 {
     harness_case run = c->run;

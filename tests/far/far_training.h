@@ -18,6 +18,14 @@ extern const int far_plain_case_count;
 extern const far_case far_other_cases[];
 extern const int far_other_case_count;
 
+// Orders in which a device's queues may work; each keeps its rows.
+typedef struct far_way {
+    const char *name;
+    far_options options;
+} far_way;
+enum { FAR_WAYS = 4 };
+extern const far_way far_ways[FAR_WAYS];
+
 enum { FAR_BATCH = 2 };
 // Returns the case as it runs at a stage; ranks: 0: its own number.
 harness_case far_case_at(const far_case *c, int stage, int ranks);

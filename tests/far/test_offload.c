@@ -13,11 +13,6 @@
 
 #include <stdio.h>
 
-static const far_options orders[] = {{.order = FAR_EAGER, .keeps_rows = true},
-                                     {.order = FAR_LAZY, .keeps_rows = true},
-                                     {.order = FAR_RANDOM, .seed = 1, .keeps_rows = true},
-                                     {.order = FAR_RANDOM, .seed = 2, .keeps_rows = true}};
-
 static const far_case trainings[] = {
     {"fp32, AdamW", {.accumulation = 1}},
     {"bf16, two micro-batches", {.accumulation = 2, .precision = "\"bf16\": {\"enabled\": true}"}},
@@ -33,11 +28,11 @@ static void check_orders(const harness_case *run, const char *name, const char *
 {
     static harness_result want;
     harness_run(run, &want);
-    for (int i = 0; i < ZR_COUNT(orders); i++) {
+    for (int i = 0; i < FAR_WAYS; i++) {
         char what[200];
         snprintf(what, sizeof what, "%s, %s, stage %d, %d ranks, order %d", name, where, run->stage,
                  run->ranks, i);
-        far_train(run, &orders[i], &want, what);
+        far_train(run, &far_ways[i].options, &want, what);
     }
 }
 

@@ -16,16 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct far_way {
-    const char *name;
-    far_options options;
-} far_way;
-
-static const far_way ways[] = {{"eager", {.order = FAR_EAGER, .keeps_rows = true}},
-                               {"lazy", {.order = FAR_LAZY, .keeps_rows = true}},
-                               {"random 1", {.order = FAR_RANDOM, .seed = 1, .keeps_rows = true}},
-                               {"random 2", {.order = FAR_RANDOM, .seed = 2, .keeps_rows = true}}};
-
 enum { STEPS = 3, SOME_WAYS = 1 }; // lazy and random 2
 
 // Runs the case on "ref", and on the far device in each order, or in some. told: what the case
@@ -38,11 +28,11 @@ static void check_ways(const harness_case *c, const char *name, int which, void 
     assert_true(want.skipped || !strstr(name, "a step is skipped"));
     assert_true(bytes <= sizeof first);
     memcpy(first, told, bytes);
-    for (int w = which; w < ZR_COUNT(ways); w += 1 + which) {
+    for (int w = which; w < FAR_WAYS; w += 1 + which) {
         char what[200];
         snprintf(what, sizeof what, "%s, %s, %d stages, stage %d, %d data ranks, %s", name,
-                 c->schedule, c->stages, c->stage, c->ranks, ways[w].name);
-        far_train(c, &ways[w].options, &want, what);
+                 c->schedule, c->stages, c->stage, c->ranks, far_ways[w].name);
+        far_train(c, &far_ways[w].options, &want, what);
         if (memcmp(first, told, bytes) != 0)
             fail_msg("%s: other losses or norms", what);
     }

@@ -12,26 +12,16 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct far_way {
-    const char *name;
-    far_options options;
-} far_way;
-
-static const far_way ways[] = {{"eager", {.order = FAR_EAGER, .keeps_rows = true}},
-                               {"lazy", {.order = FAR_LAZY, .keeps_rows = true}},
-                               {"random 1", {.order = FAR_RANDOM, .seed = 1, .keeps_rows = true}},
-                               {"random 2", {.order = FAR_RANDOM, .seed = 2, .keeps_rows = true}}};
-
 static void check_ways(const far_case *c, int stage, int ranks)
 {
     static harness_result want;
     const harness_case run = far_case_at(c, stage, ranks);
     harness_run(&run, &want);
-    for (int w = 0; w < ZR_COUNT(ways); w++) {
+    for (int w = 0; w < FAR_WAYS; w++) {
         char what[160];
         snprintf(what, sizeof what, "%s, stage %d, %d ranks, %s", c->name, stage, run.ranks,
-                 ways[w].name);
-        far_train(&run, &ways[w].options, &want, what);
+                 far_ways[w].name);
+        far_train(&run, &far_ways[w].options, &want, what);
     }
 }
 
