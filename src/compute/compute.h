@@ -153,8 +153,11 @@ zero_status zr_queue_bound(zr_queue *queue, const zr_bounds *bounds, zr_wrapper 
 // Returns a cpu backend that every processor runs. Its copies and sums over ranks are those of all
 // paths: whoever runs nothing else needs no queue that was opened.
 const zr_backend *zr_backend_portable(void);
-// Returns all backends of this build, for tests and doctor; NULL-terminated.
+// Returns all backends of the host in this build, for tests and doctor; NULL-terminated.
 const zr_backend *const *zr_backends(void);
+// Offers the backends of devices, too, by their names and paths; NULL-terminated, and never freed.
+// Any thread; the last call counts.
+void zr_backends_offer(const zr_backend *const *devices);
 // Writes the names of the backends that this processor offers, as zr_queue_open takes them.
 void zr_backends_offered(char *out, size_t size);
 // Returns whether this processor has the instructions of a backend. If not, its functions must not

@@ -24,7 +24,12 @@ static const zr_backend *const backends[] = {
     NULL,
 };
 
+static const zr_backend *const no_devices[] = {NULL};
+static const zr_backend *const *_Atomic devices = no_devices;
+
 const zr_backend *const *zr_backends(void) { return backends; }
+
+void zr_backends_offer(const zr_backend *const *more) { devices = more; }
 
 const zr_backend *zr_backend_portable(void) { return &zr_cpu_backend_portable; }
 
@@ -76,7 +81,10 @@ void zr_backends_offered(char *out, size_t size)
                           : snprintf(out, size, "cpu (that is cpu:%s), cpu:%s", path, path));
     }
     if (at < size)
-        snprintf(out + at, size - at, ", ref");
+        at += (size_t)snprintf(out + at, size - at, ", ref");
+    const zr_backend *const *list = devices;
+    if (list[0] && at < size)
+        snprintf(out + at, size - at, ", %s", list[0]->name);
 }
 
 static zero_status refuse_backend(const char *name, const char *path, zero_status code,
@@ -89,22 +97,35 @@ static zero_status refuse_backend(const char *name, const char *path, zero_statu
                    name, path ? ":" : "", path ? path : "", offered);
 }
 
+// Returns the first backend of a list that has this name, of `length` bytes, and path (NULL: any).
+// *known: whether one has the name at all.
+static const zr_backend *find_in(const zr_backend *const *list, const char *name, size_t length,
+                                 const char *path, bool *known)
+{
+    zr_cpu_features features = zr_cpu_detect();
+    for (int i = 0; list[i]; i++) {
+        const char *its = list[i]->path();
+        if (strncmp(list[i]->name, name, length) != 0 || list[i]->name[length])
+            continue;
+        *known = true;
+        if ((!path || strcmp(its, path) == 0) && is_path_offered(its, &features))
+            return list[i];
+    }
+    return NULL;
+}
+
 zero_status zr_backend_find(const char *name, const char *isa, const zr_backend **out,
                             zero_error *error)
 {
-    zr_cpu_features features = zr_cpu_detect();
     const char *colon = isa ? NULL : strchr(name, ':');
     size_t length = colon ? (size_t)(colon - name) : strlen(name);
     const char *path = colon ? colon + 1 : isa;
     bool known = false;
-    for (int i = 0; backends[i]; i++) {
-        const char *its = backends[i]->path();
-        if (strncmp(backends[i]->name, name, length) != 0 || backends[i]->name[length])
-            continue;
-        known = true;
-        if ((path && strcmp(its, path) != 0) || !is_path_offered(its, &features))
-            continue;
-        *out = backends[i];
+    const zr_backend *found = find_in(backends, name, length, path, &known);
+    if (!found)
+        found = find_in(devices, name, length, path, &known);
+    if (found) {
+        *out = found;
         return ZERO_OK;
     }
     return refuse_backend(name, isa, known && !colon ? ZERO_ERR_UNSUPPORTED : ZERO_ERR_USAGE,

@@ -18,7 +18,7 @@
 #ifndef ZR_EMULATED_H
 #define ZR_EMULATED_H
 
-#include "../../tools/gpu/driver_api.h"
+#include "../../src/cuda/driver_api.h"
 #include "simt_launch.h"
 
 #include <chrono>

@@ -2,7 +2,7 @@
 // cuBLASLt's manual does not list for bf16 operands: other types, strides shorter than a column,
 // matrices that do not fit together, operands that are not aligned to 16 bytes, an epilogue without
 // its pointers. EMULATED_FAIL knows its functions, too.
-#include "../../tools/gpu/cublaslt_api.h"
+#include "../../src/cuda/cublaslt_api.h"
 #include "emulated.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 # Our declarations of CUDA's functions, types and constants agree with CUDA's own headers, where these are installed.
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-gpu=$(cd "$here/../../tools/gpu" && pwd)
+gpu=$(cd "$here/../../src/cuda" && pwd)
 fail() { echo "FAIL: $*" >&2; exit 1; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "driver_api.h"
+#include "../../src/cuda/driver_api.h"
 #include "kernels.h"
 
 static zr_cuda_driver cu;

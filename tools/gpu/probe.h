@@ -3,9 +3,9 @@
 #ifndef ZR_GPU_PROBE_H
 #define ZR_GPU_PROBE_H
 
-#include "cublaslt_api.h"
-#include "driver_api.h"
-#include "nvrtc_api.h"
+#include "../../src/cuda/cublaslt_api.h"
+#include "../../src/cuda/driver_api.h"
+#include "../../src/cuda/nvrtc_api.h"
 
 #include <stdbool.h>
 #include <stdint.h>

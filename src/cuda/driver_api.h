@@ -103,6 +103,7 @@ enum { ZR_CUDA_CONSTANTS(ZR_CUDA_CONSTANT) };
     X(cuEventCreate, NULL, (zr_cuda_event * event, unsigned flags))                                \
     X(cuEventDestroy_v2, NULL, (zr_cuda_event event))                                              \
     X(cuEventRecord, NULL, (zr_cuda_event event, zr_cuda_stream stream))                           \
+    X(cuEventQuery, NULL, (zr_cuda_event event))                                                   \
     X(cuEventSynchronize, NULL, (zr_cuda_event event))                                             \
     X(cuEventElapsedTime_v2, "cuEventElapsedTime",                                                 \
       (float *milliseconds, zr_cuda_event from, zr_cuda_event to))                                 \

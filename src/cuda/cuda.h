@@ -1,0 +1,65 @@
+// The backend of NVIDIA's cards. In every build: driver, cuBLASLt and NVRTC are loaded when a card
+// is opened, and where they are not, opening says what is missing.
+//
+// Names of backends: "cuda" and "cuda:0" are the first card, "cuda:1" the second; "cuda:h100-80gb"
+// is a card that is not here, for which a training can be planned, and nothing else
+// (zr_cuda_imagined). docs/devices.md has the whole.
+#ifndef ZR_CUDA_CUDA_H
+#define ZR_CUDA_CUDA_H
+
+#include "compute/compute.h"
+
+enum { ZR_CUDA_MOST_CARDS = 16 };
+
+// Offers the backends to zr_queue_open and zr_backend_find. Any thread may call it, and often:
+// nothing is loaded before a card is opened.
+void zr_cuda_offer(void);
+
+// A card that need not be here, by what is planned with.
+typedef struct zr_cuda_imagined {
+    const char *name; // "h100-80gb"
+    int64_t bytes;    // that a program finds unused on an idle card
+    int multiprocessors, capability; // 132, 90
+} zr_cuda_imagined;
+// Returns them all; the last has no name.
+const zr_cuda_imagined *zr_cuda_imagined_cards(void);
+
+// ---- what is here, for doctor and for `auto` (libraries.c) ----
+
+typedef enum zr_cuda_library {
+    ZR_CUDA_DRIVER,
+    ZR_CUDA_CUBLASLT,
+    ZR_CUDA_NVRTC,
+    ZR_CUDA_LIBRARIES
+} zr_cuda_library;
+
+typedef struct zr_cuda_library_fact {
+    const char *name;   // "libcublasLt"
+    bool found;
+    char path[1024];    // where it was found
+    int version;        // 13000: 13.0; of cuBLASLt 130100: 13.1.0
+    char why[1280];     // not found: one sentence that says what to install
+} zr_cuda_library_fact;
+
+// Looks for a library and loads it: in the loader's path, CUDA_HOME, the packages "nvidia" of the
+// active Python environment, and the folders of zr_cuda_look_in. It stays loaded. Any thread.
+void zr_cuda_library_look(zr_cuda_library which, zr_cuda_library_fact *out);
+
+// Further folders to look in (libzero.cuda_libraries), separated by colons; NULL: none. Call it
+// before a card is opened; later calls with another value change nothing.
+void zr_cuda_look_in(const char *folders);
+
+typedef struct zr_cuda_card_fact {
+    char name[128];               // "NVIDIA H100 80GB HBM3"
+    int capability;               // 90
+    int multiprocessors;
+    int driver, cublaslt, nvrtc;  // versions
+    int64_t unused, all;          // bytes
+} zr_cuda_card_fact;
+
+// Describes a card, which it opens and closes again. The message says what is missing.
+zero_status zr_cuda_card_look(int number, zr_cuda_card_fact *out, zero_error *error);
+// Returns how many cards there are; 0 also where the driver is missing.
+int zr_cuda_card_count(void);
+
+#endif

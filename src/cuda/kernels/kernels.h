@@ -1,0 +1,20 @@
+// All kernels, by the file that has them: X(file, kernel). Their structures are declared by file.
+#ifndef ZR_CUDA_KERNELS_H
+#define ZR_CUDA_KERNELS_H
+
+#include "args_attention.h"
+#include "args_elements.h"
+#include "args_rows.h"
+#include "args_states.h"
+
+// The files FILE.cu, each an image of its own.
+#define ZR_CUDA_FILES(X)                                                                           \
+    X(elements)                                                                                    \
+    X(rows)                                                                                        \
+    X(states)                                                                                      \
+    X(attention)
+
+#define ZR_CUDA_KERNELS(X)                                                                         \
+    ZR_KERNELS_elements(X) ZR_KERNELS_rows(X) ZR_KERNELS_states(X) ZR_KERNELS_attention(X)
+
+#endif

@@ -1,0 +1,15 @@
+// The three libraries, loaded once a process and never unloaded.
+#ifndef ZR_CUDA_LIBRARIES_H
+#define ZR_CUDA_LIBRARIES_H
+
+#include "cuda/cublaslt_api.h"
+#include "cuda/cuda.h"
+#include "cuda/driver_api.h"
+#include "cuda/nvrtc_api.h"
+
+// Return the functions of a library, or NULL with a sentence that says what is missing. Any thread.
+const zr_cuda_driver *zr_cuda_driver_get(zero_error *error);
+const zr_blas *zr_cuda_blas_get(zero_error *error);
+const zr_nvrtc *zr_cuda_nvrtc_get(zero_error *error);
+
+#endif
