@@ -3,7 +3,7 @@
 #define ZR_CUDA_LIBRARIES_H
 
 #include "cuda/cublaslt_api.h"
-#include "cuda/cuda.h"
+#include "cuda/cards.h"
 #include "cuda/driver_api.h"
 #include "cuda/nvrtc_api.h"
 

@@ -4,8 +4,8 @@
 // Names of backends: "cuda" and "cuda:0" are the first card, "cuda:1" the second; "cuda:h100-80gb"
 // is a card that is not here, for which a training can be planned, and nothing else
 // (zr_cuda_imagined). docs/devices.md has the whole.
-#ifndef ZR_CUDA_CUDA_H
-#define ZR_CUDA_CUDA_H
+#ifndef ZR_CUDA_CARDS_H
+#define ZR_CUDA_CARDS_H
 
 #include "compute/compute.h"
 
