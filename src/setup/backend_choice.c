@@ -8,6 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+void zr_backend_configure(const zr_config *config)
+{
+    const zr_setting *folders = zr_config_setting(config, "libzero.cuda_libraries");
+    zr_cuda_look_in(folders ? json_string_value(folders->value) : NULL);
+}
+
 zero_status zr_said_backend_find(const char *said, const zr_backend **out, zero_error *error)
 {
     zr_cuda_offer();
@@ -58,6 +64,16 @@ void zr_said_instructions(const char *said, char *out, size_t size)
         describe_card(&card, out, size);
 }
 
+static bool is_said(const char *said, const char *name)
+{
+    return said && strncmp(said, name, strlen(name)) == 0;
+}
+
+bool zr_backend_may_be_card(const char *said, int ranks)
+{
+    return is_said(said, "cuda") || (is_said(said, "auto") && ranks == 1 && zr_cuda_card_count());
+}
+
 // Returns what of a training a card does not compute, or NULL.
 static const char *refusal(const zr_config *config, const zr_lm_config *model, int ranks)
 {
@@ -85,5 +101,5 @@ const char *zr_backend_of_auto(const zr_config *config, const zr_lm_config *mode
     else
         snprintf(reason, ZERO_MESSAGE_BYTES, "cuda (%s); --backend cpu for the processor",
                  card.name);
-    return strncmp(reason, "cuda", strlen("cuda")) == 0 ? "cuda" : "cpu";
+    return is_said(reason, "cuda") ? "cuda" : "cpu";
 }

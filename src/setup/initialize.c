@@ -125,6 +125,7 @@ static zr_nvme_options nvme_options_of_config(const zr_offload_config *o,
 static zero_status prepare_queue_and_plan(making *m, zero_error *error)
 {
     const zero_options *options = m->options;
+    zr_backend_configure(m->run.config);
     ZERO_TRY(
         zr_said_queue_open(options->backend, ZR_MAX(options->threads, 1), &m->queue, error));
     ZERO_TRY(zr_model_tiles_check(m->run.config, m->run.part.model, error));

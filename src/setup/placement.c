@@ -343,6 +343,7 @@ zero_status zr_placement_of_options(const zero_options *options, const zr_imagin
                                     zr_placement_answer *out, zero_error *error)
 {
     zr_queue *queue = NULL;
+    zr_backend_configure(config);
     zero_status status =
         zr_said_queue_open(options->backend, ZR_MAX(options->threads, 1), &queue, error);
     ZERO_TRY(zr_comm_agree(options->comm, status, error));

@@ -20,7 +20,10 @@
 
 static zr_config_facts gather_facts(const zr_train *train, int64_t steps)
 {
+    const char *backend = train->asked.options->backend;
     return zr_resolve_facts(&(zr_run_outline){.ranks = train->comm->size,
+                                              .on_card =
+                                                  zr_backend_may_be_card(backend, train->comm->size),
                                               .parameters = train->subject.parameters,
                                               .seq = train->resolved.seq,
                                               .width = train->subject.shape.width,
@@ -256,6 +259,7 @@ zero_options zr_train_engine_options(const zr_train *train)
 static void settle_backend(zr_train *train)
 {
     char reason[ZERO_MESSAGE_BYTES];
+    zr_backend_configure(train->resolved.config);
     const char **backend = &train->asked.own.options.backend;
     if (*backend && strcmp(*backend, "auto") == 0) {
         *backend = zr_backend_of_auto(train->resolved.config, &train->subject.model_config,
