@@ -23,8 +23,7 @@ static size_t scratch(zr_queue *queue, const zr_op *op)
     case ZR_OP_column_sum: return zr_cuda_column_sum_scratch(&op->shape.matrix);
     case ZR_OP_attention_forward:
     case ZR_OP_attention_backward:
-    case ZR_OP_attention_decode:
-        return zr_cuda_attention_scratch(&op->shape.attention, op->kind);
+    case ZR_OP_attention_decode: return zr_cuda_attention_scratch(&op->shape.attention, op->kind);
     default: return 0;
     }
 }
@@ -33,12 +32,9 @@ static size_t scratch(zr_queue *queue, const zr_op *op)
 
 static const zr_cuda_imagined imagined[] = {
     // All but what a driver keeps for itself.
-    {"a100-40gb", (int64_t)39 << 30, 108, 80},
-    {"a100-80gb", (int64_t)79 << 30, 108, 80},
-    {"h100-80gb", (int64_t)79 << 30, 132, 90},
-    {"h200-141gb", (int64_t)139 << 30, 132, 90},
-    {"rtx4090-24gb", (int64_t)23 << 30, 128, 89},
-    {0},
+    {"a100-40gb", (int64_t)39 << 30, 108, 80},    {"a100-80gb", (int64_t)79 << 30, 108, 80},
+    {"h100-80gb", (int64_t)79 << 30, 132, 90},    {"h200-141gb", (int64_t)139 << 30, 132, 90},
+    {"rtx4090-24gb", (int64_t)23 << 30, 128, 89}, {0},
 };
 
 const zr_cuda_imagined *zr_cuda_imagined_cards(void) { return imagined; }
@@ -60,9 +56,11 @@ static void imagined_free_bytes(zr_device *device, int64_t *unused, int64_t *all
     *unused = *all = card->bytes;
 }
 
-static const zr_device_ops imagined_ops = {
-    .name = "cuda", .far = true, .align = 256, .reserve = refuse_reserve,
-    .free_bytes = imagined_free_bytes};
+static const zr_device_ops imagined_ops = {.name = "cuda",
+                                           .far = true,
+                                           .align = 256,
+                                           .reserve = refuse_reserve,
+                                           .free_bytes = imagined_free_bytes};
 
 static zr_device imagined_devices[ZR_COUNT(imagined)];
 
@@ -98,7 +96,8 @@ enum {
 };
 
 // X(number): those of ZR_CUDA_MOST_CARDS
-#define NUMBERS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#define NUMBERS(X)                                                                                 \
+    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 #define IMAGINED(X) X(0) X(1) X(2) X(3) X(4)
 
 #define CARD_FUNCTIONS(n)                                                                          \
