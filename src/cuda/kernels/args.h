@@ -51,6 +51,6 @@ enum zr_kernel_type { ZR_TYPE_F32 = 0, ZR_TYPE_BF16 = 1, ZR_TYPE_F16 = 2, ZR_TYP
                                           ZR_ARGS_BYTES_OF_ADDRESSES, ZR_ARGS_BYTES_OF_VALUES),    \
                    "the structure of " #kernel " has gaps");                                       \
     ZR_ARGS_ASSERT(sizeof(zr_##kernel##_args) <= 4096, "the structure of " #kernel " is too "      \
-                                                                                   "large");
+                                                       "large");
 
 #endif
