@@ -23,8 +23,7 @@ static size_t scratch(zr_queue *queue, const zr_op *op)
     case ZR_OP_column_sum: return zr_cuda_column_sum_scratch(&op->shape.matrix);
     case ZR_OP_attention_forward:
     case ZR_OP_attention_backward:
-    case ZR_OP_attention_decode:
-        return zr_cuda_attention_scratch(&op->shape.attention, op->kind);
+    case ZR_OP_attention_decode: return zr_cuda_attention_scratch(&op->shape.attention, op->kind);
     default: return 0;
     }
 }
@@ -61,9 +60,11 @@ static void imagined_free_bytes(zr_device *device, int64_t *unused, int64_t *all
     *unused = *all = card->bytes;
 }
 
-static const zr_device_ops imagined_ops = {
-    .name = "cuda", .far = true, .align = 256, .reserve = refuse_reserve,
-    .free_bytes = imagined_free_bytes};
+static const zr_device_ops imagined_ops = {.name = "cuda",
+                                           .far = true,
+                                           .align = 256,
+                                           .reserve = refuse_reserve,
+                                           .free_bytes = imagined_free_bytes};
 
 static zr_device imagined_devices[ZR_COUNT(imagined)];
 
@@ -99,7 +100,8 @@ enum {
 };
 
 // X(number): those of ZR_CUDA_MOST_CARDS
-#define NUMBERS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#define NUMBERS(X)                                                                                 \
+    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 #define IMAGINED(X) X(0) X(1) X(2) X(3) X(4) X(5)
 
 #define CARD_FUNCTIONS(n)                                                                          \

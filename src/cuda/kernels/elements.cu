@@ -18,6 +18,5 @@ ZR_GLOBAL(add, 256)
     }
     const int64_t i = 8 * whole + thread_number();
     if (i < a.n)
-        put(a.out, a.stream_type, i,
-            get(a.x, a.stream_type, i) + get(a.branch, a.branch_type, i));
+        put(a.out, a.stream_type, i, get(a.x, a.stream_type, i) + get(a.branch, a.branch_type, i));
 }
