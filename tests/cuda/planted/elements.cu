@@ -1,5 +1,5 @@
-// Kernels that test_gates.sh must refuse: `add` loads four bytes at a time, `planted_local` has an array in
-// local memory, and `planted_mma_64` has no products of tensor cores.
+// Kernels that test_gates.sh must refuse: `add` loads four bytes at a time, `planted_local` has an
+// array in local memory, and `planted_mma_64` has no products of tensor cores.
 #include "kernel.h"
 
 using namespace zr;
