@@ -17,8 +17,10 @@
 //   EMULATED_LEAKS=1        at exit lists what was not given back, or twice; status 86
 //   EMULATED_COUNT=FILE     at exit writes the number of calls there
 //   EMULATED_MEMORY=BYTES   of each device, or a list: BYTES,BYTES; 1 GiB without it
+//   EMULATED_WINDOW=BYTES   for addresses of all devices; 64 GiB without it
 //   EMULATED_DEVICES=N      0 to 4; 1 without it
 //   EMULATED_DRIVER=13000   the version that the driver says it has
+//   EMULATED_LONGEST=10     seconds, then a wait counts as one that never ends
 //   EMULATED_CAPABILITY=90  of the devices
 //   EMULATED_ORDER=forward, backward or drawn: the order of threads
 // A device's first user reads the schedule anew; each launch the order of threads.
@@ -91,7 +93,6 @@ struct CUevent_st : emulated_handle {
 struct CUctx_st : emulated_handle { // of a device; there for ever, alive while it has users
     int device, users = 0;
     unsigned life = 0; // how often it has ended: who had it current then has it no more
-    zr_cuda_result broken = 0;
     const char *kind() const override { return "context"; }
 };
 
@@ -143,6 +144,8 @@ class call {
 std::recursive_mutex &driver_lock();
 EMULATED_VISIBLE zr_cuda_result begin(const char *name, bool needs_context = true); // no lock after
 const char *last_call(); // of this thread
+zr_cuda_result broken();
+void break_process(zr_cuda_result why); // every call from now on returns it, for any device
 long setting(const char *name, long otherwise);
 void misuse(const std::string &what); // told at exit
 simt::order thread_order();
@@ -151,8 +154,6 @@ simt::order thread_order();
 CUctx_st &context_of(int device);
 void make_current(CUctx_st *context); // nullptr: none
 CUctx_st *current_context();          // nullptr: none that is alive
-zr_cuda_result broken(int device);
-void break_device(int device, zr_cuda_result why); // its calls return that from now on
 void keep(emulated_handle *handle);
 void forget(emulated_handle *handle);
 bool is_alive(const void *handle);

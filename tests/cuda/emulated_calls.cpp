@@ -1,5 +1,5 @@
-// What every call of the emulated driver begins with: it takes the lock, counts, may fail on demand,
-// and remembers its name. Also the report at exit.
+// What every call of the emulated driver begins with: it takes the lock, counts, may fail on
+// demand, and remembers its name. Also the report at exit.
 #include "emulated.h"
 
 #include <map>
@@ -11,6 +11,7 @@ namespace {
 
 struct driver {
     bool initialised = false;
+    zr_cuda_result broken = 0;
     long calls = 0;
     std::map<std::string, long> calls_of;
     std::string fail_name, fail_how;
@@ -114,14 +115,13 @@ call::call(const char *name, bool needs_context) : result(ZR_CUDA_SUCCESS), held
         read_failure();
         atexit(report);
     }
-    const CUctx_st *context = current_context();
     if (is_to_fail(name, held))
         result = ZR_CUDA_ERROR_UNKNOWN;
     else if (!d.initialised)
         result = ZR_CUDA_ERROR_NOT_INITIALIZED;
-    else if (context)
-        result = context->broken;
-    else if (needs_context)
+    else if (d.broken)
+        result = d.broken;
+    else if (needs_context && !current_context())
         result = ZR_CUDA_ERROR_INVALID_CONTEXT;
 }
 
@@ -138,6 +138,14 @@ zr_cuda_result begin(const char *name, bool needs_context)
 }
 
 const char *last_call() { return last; }
+
+zr_cuda_result broken() { return self().broken; }
+
+void break_process(zr_cuda_result why)
+{
+    if (!self().broken)
+        self().broken = why;
+}
 
 void misuse(const std::string &what) { self().misuses.push_back(what); }
 

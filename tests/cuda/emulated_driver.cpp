@@ -171,7 +171,6 @@ zr_cuda_result cuDevicePrimaryCtxRetain(zr_cuda_context *context, zr_cuda_device
         return ZR_CUDA_ERROR_INVALID_DEVICE;
     CUctx_st &of = context_of(device);
     if (of.users++ == 0) {
-        of.broken = 0;
         keep(&of);
         read_schedule();
     }

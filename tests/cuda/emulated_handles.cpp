@@ -46,15 +46,6 @@ CUctx_st *current_context()
     return c.context && c.context->users && c.context->life == c.life ? c.context : nullptr;
 }
 
-zr_cuda_result broken(int device) { return context_of(device).broken; }
-
-void break_device(int device, zr_cuda_result why)
-{
-    zr_cuda_result &broken = context_of(device).broken;
-    if (!broken)
-        broken = why;
-}
-
 void keep(emulated_handle *handle) { self().handles.insert(handle); }
 
 void forget(emulated_handle *handle) { self().handles.erase(handle); }

@@ -1,7 +1,9 @@
 // Memory of the emulated driver. An address of a device lies in a large range that nobody may
 // touch, and is given again as late as that allows; the bytes lie elsewhere, up against a page that
-// nobody may touch, where kernels and copies reach them. So a program that reads device memory by itself, and
-// a kernel that leaves an allocation, end with a message. Fresh memory is full of NaN.
+// nobody may touch, where kernels and copies reach them. So a program that reads device
+// memory by itself, and a kernel that leaves an allocation, end with a message. Fresh memory is
+// full of NaN. Memory has to outlive the work that was given it: what is done after it was given
+// back fails.
 #include "emulated_schedule.h"
 
 #include <csignal>
@@ -26,10 +28,11 @@ struct range {
     unsigned number; // of its kind
 };
 
-constexpr size_t window_bytes = (size_t)64 << 30, page = 4096;
+constexpr size_t page = 4096;
 
 struct memory {
-    char *window = nullptr;                  // addresses of the devices
+    char *window = nullptr; // addresses of the devices
+    size_t window_bytes = 0;
     size_t next = 0;                         // of the window: where it is looked first
     size_t used[emulated_most_devices] = {}; // bytes of each device's memory
     unsigned counts[3] = {};
@@ -57,7 +60,7 @@ size_t device_bytes(int device)
 bool is_device_address(zr_cuda_address at)
 {
     zr_cuda_address first = (zr_cuda_address)self().window;
-    return first && at >= first && at < first + window_bytes;
+    return first && at >= first && at < first + self().window_bytes;
 }
 
 // The range that holds this address, or is followed by it directly.
@@ -124,8 +127,9 @@ bool open_window()
     memory &m = self();
     if (m.window)
         return true;
-    void *got =
-        mmap(nullptr, window_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    m.window_bytes = (size_t)setting("EMULATED_WINDOW", 64L << 30) / page * page;
+    void *got = mmap(nullptr, m.window_bytes, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (got == MAP_FAILED)
         return false;
     m.window = (char *)got;
@@ -140,11 +144,11 @@ bool open_window()
 bool find_addresses(size_t bytes, zr_cuda_address &at)
 {
     memory &m = self();
-    const zr_cuda_address first = (zr_cuda_address)m.window, end = first + window_bytes;
+    const zr_cuda_address first = (zr_cuda_address)m.window, end = first + m.window_bytes;
     bool has_turned = false;
     for (at = first + m.next;;) {
         if (bytes > end - at) {
-            if (has_turned || bytes > window_bytes)
+            if (has_turned || bytes > m.window_bytes)
                 return false;
             has_turned = true;
             at = first;

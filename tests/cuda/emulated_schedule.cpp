@@ -9,8 +9,6 @@ namespace emulated {
 
 namespace {
 
-constexpr double longest_wait = 10; // seconds, then a wait counts as one that never ends
-
 enum class schedule { eager, lazy, random };
 
 struct state {
@@ -42,14 +40,14 @@ bool has_to_wait(const track &of)
     return next.after && !is_passed(*next.after);
 }
 
-// Does the next piece, which waits for no mark. False: it waits for a word. What a device that has
-// failed was given passes without being done.
+// Does the next piece, which waits for no mark. False: it waits for a word. After a failure what was
+// given passes without being done.
 bool do_next(track &of)
 {
     piece &next = of.waiting.front();
     working before = self().now;
     self().now = {of.device, nullptr};
-    const bool is_done = !next.work || broken(of.device) || (*next.work)();
+    const bool is_done = !next.work || broken() || (*next.work)();
     self().now = before;
     if (!is_done)
         return false;
@@ -168,20 +166,19 @@ bool ask(mark &place)
 zr_cuda_result wait_for(call &here, const mark &place)
 {
     const auto began = std::chrono::steady_clock::now();
-    const int device = place.of->device;
+    const std::chrono::seconds longest(setting("EMULATED_LONGEST", 10));
     for (;;) {
         if (self().how == schedule::eager)
             advance_all();
         const bool is_done = run_until(place);
-        if (broken(device))
-            return broken(device);
+        if (broken())
+            return broken();
         if (is_done)
             return ZR_CUDA_SUCCESS;
-        if (std::chrono::steady_clock::now() - began >
-            std::chrono::duration<double>(longest_wait)) {
+        if (std::chrono::steady_clock::now() - began > longest) {
             misuse(std::string(last_call()) + " waited for what never came");
-            break_device(device, ZR_CUDA_ERROR_LAUNCH_TIMEOUT);
-            return broken(device);
+            break_process(ZR_CUDA_ERROR_LAUNCH_TIMEOUT);
+            return broken();
         }
         here.pause();
     }

@@ -36,10 +36,10 @@ bool run_kernel(const kernel &of, const std::string &arguments, dim3 grid, dim3 
     if (lost) {
         fprintf(stderr, "emulated driver: %s got %p, which is no memory of the device%s%s\n",
                 of.name, lost, why.empty() ? "" : ": ", why.c_str());
-        break_device(now.device, ZR_CUDA_ERROR_ILLEGAL_ADDRESS);
+        break_process(ZR_CUDA_ERROR_ILLEGAL_ADDRESS);
     } else if (!why.empty()) {
         fprintf(stderr, "emulated driver: %s: %s\n", of.name, why.c_str());
-        break_device(now.device, ZR_CUDA_ERROR_LAUNCH_FAILED);
+        break_process(ZR_CUDA_ERROR_LAUNCH_FAILED);
     }
     return true;
 }
@@ -51,7 +51,7 @@ void *reach_late(zr_cuda_address at, size_t bytes, bool host, const char *name)
     if (!real) {
         fprintf(stderr, "emulated driver: memory of %s at %#llx was given back before that ran\n",
                 name, at);
-        break_device(now_working().device, ZR_CUDA_ERROR_ILLEGAL_ADDRESS);
+        break_process(ZR_CUDA_ERROR_ILLEGAL_ADDRESS);
     }
     return real;
 }
@@ -75,7 +75,7 @@ zr_cuda_result emulated::submit(zr_cuda_stream stream, emulated_operation operat
         return ZR_CUDA_SUCCESS;
     }
     give(of->work, {std::move(work), nullptr, nullptr});
-    return broken(of->work->device);
+    return broken();
 }
 
 zr_cuda_result cuLaunchKernel(zr_cuda_function function, unsigned blocks_x, unsigned blocks_y,
@@ -180,7 +180,7 @@ zr_cuda_result cuStreamWaitEvent(zr_cuda_stream stream, zr_cuda_event event, uns
         return ZR_CUDA_ERROR_INVALID_VALUE; // a graph of several streams is not emulated
     if (event->last)
         give(of->work, {nullptr, event->last, nullptr});
-    return broken(of->work->device);
+    return broken();
 }
 
 zr_cuda_result cuStreamWaitValue64_v2(zr_cuda_stream stream, zr_cuda_address at, uint64_t value,
@@ -246,7 +246,7 @@ zr_cuda_result cuEventRecord(zr_cuda_event event, zr_cuda_stream stream)
     event->last->of = of->work;
     event->last->position = of->work->given + 1;
     give(of->work, {nullptr, nullptr, event->last});
-    return broken(of->work->device);
+    return broken();
 }
 
 zr_cuda_result cuEventQuery(zr_cuda_event event)
@@ -257,8 +257,8 @@ zr_cuda_result cuEventQuery(zr_cuda_event event)
     if (!find(event))
         return ZR_CUDA_ERROR_INVALID_HANDLE;
     const bool is_done = !event->last || ask(*event->last);
-    if (zr_cuda_result why = broken(event->device))
-        return why;
+    if (broken())
+        return broken();
     return is_done ? ZR_CUDA_SUCCESS : ZR_CUDA_ERROR_NOT_READY;
 }
 
@@ -337,7 +337,7 @@ zr_cuda_result cuGraphLaunch(zr_cuda_graph_exec exec, zr_cuda_stream stream)
         return ZR_CUDA_ERROR_INVALID_HANDLE;
     for (const auto &operation : exec->operations)
         give(of->work, {operation, nullptr, nullptr});
-    return broken(of->work->device);
+    return broken();
 }
 
 zr_cuda_result cuGraphExecDestroy(zr_cuda_graph_exec exec)
