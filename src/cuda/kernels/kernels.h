@@ -4,6 +4,7 @@
 
 #include "args_attention.h"
 #include "args_elements.h"
+#include "args_products.h"
 #include "args_rows.h"
 #include "args_states.h"
 
@@ -12,9 +13,11 @@
     X(elements)                                                                                    \
     X(rows)                                                                                        \
     X(states)                                                                                      \
-    X(attention)
+    X(attention)                                                                                   \
+    X(products)
 
 #define ZR_CUDA_KERNELS(X)                                                                         \
-    ZR_KERNELS_elements(X) ZR_KERNELS_rows(X) ZR_KERNELS_states(X) ZR_KERNELS_attention(X)
+    ZR_KERNELS_elements(X) ZR_KERNELS_rows(X) ZR_KERNELS_states(X) ZR_KERNELS_attention(X)         \
+        ZR_KERNELS_products(X)
 
 #endif
