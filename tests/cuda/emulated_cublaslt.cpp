@@ -1,7 +1,7 @@
-// A libcublasLt.so over the emulated driver: products by plain loops, sums in fp32 and in the order
-// of k. It refuses what cuBLASLt's manual does not list: other types, strides shorter than a column,
+// A libcublasLt.so over the emulated driver: products by plain loops, sums in fp32, in the order of
+// k. It refuses what cuBLASLt's manual does not list: other types, strides shorter than a column,
 // matrices that do not fit together, operands that are not aligned to 16 bytes, an epilogue without
-// its pointers. EMULATED_FAIL knows its functions, too. EMULATED_EPILOGUES=none: the heuristic finds
+// its pointers. EMULATED_FAIL knows its functions, too. EMULATED_EPILOGUES=none: the heuristic has
 // nothing for products with an epilogue. Any thread calls it.
 #include "../../src/cuda/cublaslt_api.h"
 #include "simt.h"
