@@ -351,9 +351,7 @@ static zero_status run(zr_queue *queue, operands *of, zero_error *error)
         return ZERO_OK;
     }
     if (s->gelu_a) {
-        const int64_t n = s->m * s->k;
-        ZR_LAUNCH(queue, product_gelu, 256, eights(queue, n), 1, .x = of->a, .out = queue->scratch,
-                  .n = n, .type = s->dtype);
+        zr_cuda_gelu_forward(queue, &(zr_elements){s->dtype, s->m * s->k}, of->a, queue->scratch);
         of->a = queue->scratch;
     }
     return multiply(queue, of, error);

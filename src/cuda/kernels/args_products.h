@@ -4,19 +4,7 @@
 
 #include "args.h"
 
-#define ZR_KERNELS_products(X)                                                                     \
-    X(products, product_gelu)                                                                      \
-    X(products, product_bias)                                                                      \
-    X(products, product_slope)
-
-// out = gelu(x), of one type
-#define ZR_ARGS_product_gelu(P, V, S, R)                                                           \
-    P(const void, x)                                                                               \
-    P(void, out)                                                                                   \
-    V(int64_t, n)                                                                                  \
-    V(int32_t, type)                                                                               \
-    V(int32_t, unused)
-ZR_ARGS_DECLARE(product_gelu)
+#define ZR_KERNELS_products(X) X(products, product_bias) X(products, product_slope)
 
 // d(rows, columns) = bias(columns) in each row, n elements in all
 #define ZR_ARGS_product_bias(P, V, S, R)                                                           \
