@@ -5,6 +5,7 @@
 #include "args_attention.h"
 #include "args_columns.h"
 #include "args_elements.h"
+#include "args_products.h"
 #include "args_rows.h"
 #include "args_states.h"
 
@@ -14,10 +15,11 @@
     X(rows)                                                                                        \
     X(columns)                                                                                     \
     X(states)                                                                                      \
-    X(attention)
+    X(attention)                                                                                   \
+    X(products)
 
 #define ZR_CUDA_KERNELS(X)                                                                         \
     ZR_KERNELS_elements(X) ZR_KERNELS_rows(X) ZR_KERNELS_columns(X) ZR_KERNELS_states(X)           \
-        ZR_KERNELS_attention(X)
+        ZR_KERNELS_attention(X) ZR_KERNELS_products(X)
 
 #endif
