@@ -6,15 +6,18 @@
 #include "args_elements.h"
 #include "args_rows.h"
 #include "args_states.h"
+#include "args_sums.h"
 
 // The files FILE.cu, each an image of its own.
 #define ZR_CUDA_FILES(X)                                                                           \
     X(elements)                                                                                    \
     X(rows)                                                                                        \
     X(states)                                                                                      \
+    X(sums)                                                                                        \
     X(attention)
 
 #define ZR_CUDA_KERNELS(X)                                                                         \
-    ZR_KERNELS_elements(X) ZR_KERNELS_rows(X) ZR_KERNELS_states(X) ZR_KERNELS_attention(X)
+    ZR_KERNELS_elements(X) ZR_KERNELS_rows(X) ZR_KERNELS_states(X) ZR_KERNELS_sums(X)              \
+        ZR_KERNELS_attention(X)
 
 #endif
