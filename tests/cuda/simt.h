@@ -18,6 +18,7 @@
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
+struct __align__(8) uint2 { unsigned x, y; };
 struct __align__(16) uint4 { unsigned x, y, z, w; };
 
 #define threadIdx (simt::running->self().index)
@@ -124,6 +125,13 @@ inline float __uint_as_float(uint32_t bits)
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
+}
+
+inline long long __double_as_longlong(double value)
+{
+    long long bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
 }
 
 // The conversions of kernel.h, which a card has as instructions.
