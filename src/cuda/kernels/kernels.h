@@ -12,9 +12,11 @@
     X(elements)                                                                                    \
     X(rows)                                                                                        \
     X(states)                                                                                      \
-    X(attention)
+    X(attention)                                                                                   \
+    X(attention_mma)
 
 #define ZR_CUDA_KERNELS(X)                                                                         \
-    ZR_KERNELS_elements(X) ZR_KERNELS_rows(X) ZR_KERNELS_states(X) ZR_KERNELS_attention(X)
+    ZR_KERNELS_elements(X) ZR_KERNELS_rows(X) ZR_KERNELS_states(X) ZR_KERNELS_attention(X) \
+    ZR_KERNELS_attention_mma(X)
 
 #endif
