@@ -33,6 +33,7 @@ static size_t scratch(zr_queue *queue, const zr_op *op)
 
 static const zr_cuda_imagined imagined[] = {
     // All but what a driver keeps for itself.
+    {ZR_CUDA_ANY_CARD, 0, 132, 80},
     {"a100-40gb", (int64_t)39 << 30, 108, 80},
     {"a100-80gb", (int64_t)79 << 30, 108, 80},
     {"h100-80gb", (int64_t)79 << 30, 132, 90},
@@ -99,7 +100,7 @@ enum {
 
 // X(number): those of ZR_CUDA_MOST_CARDS
 #define NUMBERS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
-#define IMAGINED(X) X(0) X(1) X(2) X(3) X(4)
+#define IMAGINED(X) X(0) X(1) X(2) X(3) X(4) X(5)
 
 #define CARD_FUNCTIONS(n)                                                                          \
     static const char *path_of_card_##n(void) { return #n; }                                       \

@@ -178,3 +178,33 @@ zero_status zr_cuda_card_enter(zr_cuda_card *card, zero_error *error)
     current = card->context;
     return ZERO_OK;
 }
+
+// ---- what is here ----
+
+int zr_cuda_card_count(void)
+{
+    int count = 0;
+    const zr_cuda_driver *cu = zr_cuda_driver_get(NULL);
+    return cu && !cu->cuDeviceGetCount(&count) ? count : 0;
+}
+
+zero_status zr_cuda_card_look(int number, zr_cuda_card_fact *out, zero_error *error)
+{
+    zr_cuda_card *card;
+    size_t unused = 0, all = 0;
+    *out = (zr_cuda_card_fact){0};
+    ZERO_TRY(zr_cuda_card_open(number, &card, error));
+    memcpy(out->name, card->name, sizeof out->name);
+    out->capability = card->capability;
+    out->multiprocessors = card->multiprocessors;
+    out->cublaslt = (int)card->blas->cublasLtGetVersion();
+    card->cu->cuDriverGetVersion(&out->driver);
+    int major = 0, minor = 0;
+    zr_cuda_nvrtc_get(NULL)->nvrtcVersion(&major, &minor);
+    out->nvrtc = 1000 * major + 10 * minor;
+    card->cu->cuMemGetInfo_v2(&unused, &all);
+    out->unused = (int64_t)unused;
+    out->all = (int64_t)all;
+    zr_cuda_card_close(card);
+    return ZERO_OK;
+}

@@ -18,9 +18,10 @@ void zr_cuda_offer(void);
 // A card that need not be here, by what is planned with.
 typedef struct zr_cuda_imagined {
     const char *name; // "h100-80gb"
-    int64_t bytes;    // that a program finds unused on an idle card
+    int64_t bytes;    // that a program finds unused on an idle card; 0: no bound
     int multiprocessors, capability; // 132, 90
 } zr_cuda_imagined;
+#define ZR_CUDA_ANY_CARD "any" // one whose memory has no bound
 // Returns them all; the last has no name.
 const zr_cuda_imagined *zr_cuda_imagined_cards(void);
 

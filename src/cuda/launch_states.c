@@ -30,3 +30,8 @@ ZR_KERNEL(zr_cuda_square_sums_exact, square_sums_exact, square_parts)
 {
     zr_cuda_queue_refuse(queue, NULL);
 }
+
+ZR_KERNEL(zr_cuda_tree_sum, tree_sum, tree)
+{
+    zr_cuda_queue_refuse(queue, NULL);
+}

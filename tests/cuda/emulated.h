@@ -73,14 +73,18 @@ struct CUctx_st : emulated_handle {
 
 namespace emulated {
 
-// A kernel of tools/gpu/kernels.cu, with the size of the structure that it gets.
+// A kernel, with the size of the structure that it gets.
 struct kernel {
+    const char *file; // of src/cuda/kernels, or nothing
     const char *name;
     size_t bytes;
     // Runs it; the message says what was wrong, or nothing. *lost: a pointer that leads nowhere.
     std::string (*run)(const void *arguments, dim3 grid, dim3 block, const void **lost);
 };
 const kernel *find_kernel(const char *name);
+// What the emulated NVRTC makes of a file: a head, then the names of its kernels, a line each.
+const std::string image_head("\x50\xed\x55\xba\1\0\20\0\0\0\0\0\0\0\0\0emulated\n", 25);
+EMULATED_VISIBLE std::string image_of(const char *file);
 
 } // namespace emulated
 

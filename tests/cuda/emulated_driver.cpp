@@ -197,6 +197,8 @@ zr_cuda_result cuModuleLoadData(zr_cuda_module *module, const void *image)
         return ZR_CUDA_ERROR_INVALID_VALUE;
     if (read_at<uint32_t>(bytes, 0) == elf_magic && read_at<uint16_t>(bytes, 18) == cuda_machine)
         text = elf_bytes(bytes);
+    else if (!memcmp(bytes, image_head.data(), image_head.size()))
+        text = bytes + image_head.size();
     else if (read_at<uint32_t>(bytes, 0) != fatbin_magic)
         return ZR_CUDA_ERROR_INVALID_IMAGE;
     keep(*module = new CUmod_st);

@@ -1,10 +1,15 @@
-// The kernels of tools/gpu/kernels.cu, compiled for the CPU, by their names.
+// The kernels of tools/gpu/kernels.cu, compiled for the CPU, by their names; and those of
+// src/cuda/kernels, which emulated_texts.cpp compiles.
 #include "simt.h"
 
+#include "../../src/cuda/kernels/kernels.h"
 #include "../../tools/gpu/kernels.cu"
 #include "emulated.h"
 
 namespace emulated {
+
+#define DECLARE_TABLE(file) extern const kernel kernels_of_##file[];
+ZR_CUDA_FILES(DECLARE_TABLE)
 
 namespace {
 
@@ -43,19 +48,34 @@ std::string run_attention(const void *arguments, dim3 grid, dim3 block, const vo
 }
 
 const kernel kernels[] = {
-    {"probe_copy", sizeof(probe_copy_args), run_copy},
-    {"probe_limbs", sizeof(probe_limb_args), run_limbs},
-    {"probe_attention", sizeof(probe_attention_args), run_attention},
+    {"", "probe_copy", sizeof(probe_copy_args), run_copy},
+    {"", "probe_limbs", sizeof(probe_limb_args), run_limbs},
+    {"", "probe_attention", sizeof(probe_attention_args), run_attention},
+    {},
 };
+
+#define TABLE_ADDRESS(file) kernels_of_##file,
+const kernel *const tables[] = {kernels, ZR_CUDA_FILES(TABLE_ADDRESS)};
 
 } // namespace
 
 const kernel *find_kernel(const char *name)
 {
-    for (const kernel &known : kernels)
-        if (!strcmp(known.name, name))
-            return &known;
+    for (const kernel *table : tables)
+        for (; table->name; table++)
+            if (!strcmp(table->name, name))
+                return table;
     return nullptr;
+}
+
+std::string image_of(const char *file)
+{
+    std::string image = image_head;
+    for (const kernel *table : tables)
+        for (; table->name; table++)
+            if (!strcmp(table->file, file))
+                image += std::string(table->name) + "\n";
+    return image;
 }
 
 } // namespace emulated

@@ -246,6 +246,16 @@ zr_cuda_result cuEventRecord(zr_cuda_event event, zr_cuda_stream stream)
     });
 }
 
+zr_cuda_result cuEventQuery(zr_cuda_event event)
+{
+    if (zr_cuda_result r = begin("cuEventQuery"))
+        return r;
+    if (!find(event))
+        return ZR_CUDA_ERROR_INVALID_HANDLE;
+    advance_all();
+    return !event->recorded || event->done ? ZR_CUDA_SUCCESS : ZR_CUDA_ERROR_NOT_READY;
+}
+
 zr_cuda_result cuEventSynchronize(zr_cuda_event event)
 {
     if (zr_cuda_result r = begin("cuEventSynchronize"))

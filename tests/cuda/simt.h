@@ -8,6 +8,7 @@
 #include "simt_launch.h"
 
 #include <cmath>
+#include <cstring>
 
 #define __global__
 #define __device__
@@ -103,6 +104,37 @@ inline uint32_t __float_as_uint(float value)
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
+}
+
+inline float __uint_as_float(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+// The conversions of kernel.h, which a card has as instructions.
+inline float zr_half_to_float(uint16_t bits)
+{
+    const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, rest = bits & 0x7fff;
+    if (rest >= 0x7c00) // infinities and NaNs
+        return __uint_as_float(sign | 0x7f800000u | (rest & 0x3ff) << 13);
+    const float scaled = __uint_as_float(rest << 13) * 0x1p112f;
+    return __uint_as_float(sign | __float_as_uint(scaled));
+}
+
+inline uint16_t zr_float_to_half(float value)
+{
+    const uint32_t bits = __float_as_uint(value), sign = bits >> 16 & 0x8000;
+    const float size = fabsf(value);
+    if (std::isnan(value))
+        return 0x7fff;
+    if (size >= 65520)
+        return (uint16_t)(sign | 0x7c00);
+    if (size < 0x1p-14f) // a multiple of 2^-24, to nearest even
+        return (uint16_t)(sign | (uint32_t)lrintf(size * 0x1p24f));
+    const uint32_t rest = (bits & 0x7fffffff) - (112u << 23);
+    return (uint16_t)(sign | (rest + 0xfff + (rest >> 13 & 1)) >> 13);
 }
 
 #endif
