@@ -1,4 +1,4 @@
-// What the kernels of attention.cu and attention_mma.cu get (args.h).
+// What the kernels of attention.cu, attention_mma.cu and attention_backward.cu get (args.h).
 #ifndef ZR_CUDA_ARGS_ATTENTION_H
 #define ZR_CUDA_ARGS_ATTENTION_H
 
@@ -17,11 +17,12 @@
 // By the width that heads are filled up to.
 #define ZR_KERNELS_attention_mma(X)                                                                \
     X(attention_mma, attention_forward_64)                                                         \
-    X(attention_mma, attention_forward_128)                                                        \
-    X(attention_mma, attention_keys_64)                                                            \
-    X(attention_mma, attention_keys_128)                                                           \
-    X(attention_mma, attention_queries_64)                                                         \
-    X(attention_mma, attention_queries_128)
+    X(attention_mma, attention_forward_128)
+#define ZR_KERNELS_attention_backward(X)                                                           \
+    X(attention_backward, attention_keys_64)                                                       \
+    X(attention_backward, attention_keys_128)                                                      \
+    X(attention_backward, attention_queries_64)                                                    \
+    X(attention_backward, attention_queries_128)
 
 // What zr_attention says. Of dropout: the mask's key, the threshold below which a word drops its
 // element, 0 if there is no dropout, and the factor of what is kept.

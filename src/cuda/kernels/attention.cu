@@ -10,13 +10,10 @@
 
 using namespace zr;
 
-enum {
-    ROWS = 4,       // of a block, a warp each
-    STAGED = 32,    // rows of the other side, a lane each
-    MOST_DIM = 256, // elements of a head
-    PARTS = MOST_DIM / 32,
-    DECODE_WARPS = 8
-};
+constexpr int ROWS = 4,   // of a block, a warp each
+    STAGED = 32,          // rows of the other side, a lane each
+    MOST_DIM = 256,       // elements of a head
+    PARTS = MOST_DIM / 32, DECODE_WARPS = 8;
 
 namespace {
 

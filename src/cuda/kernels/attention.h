@@ -3,7 +3,7 @@
 #ifndef ZR_CUDA_ATTENTION_H
 #define ZR_CUDA_ATTENTION_H
 
-#include "random.h"
+#include "attention_dropout.h"
 
 #ifdef __CUDACC__
 #define ZR_UNROLL _Pragma("unroll")

@@ -1,6 +1,6 @@
-// Randomness as base/random.h has it: Philox4x32-10, a pure function of key and counter.
-#ifndef ZR_CUDA_RANDOM_H
-#define ZR_CUDA_RANDOM_H
+// Which probabilities dropout keeps: Philox4x32-10, word for word as base/random.h has it.
+#ifndef ZR_CUDA_ATTENTION_DROPOUT_H
+#define ZR_CUDA_ATTENTION_DROPOUT_H
 
 #include "kernel.h"
 
