@@ -158,4 +158,6 @@ inline uint16_t zr_float_to_half(float value)
     return (uint16_t)(sign | (rest + 0xfff + (rest >> 13 & 1)) >> 13);
 }
 
+#include "simt_tiles.h"
+
 #endif

@@ -18,6 +18,8 @@
     X(states)                                                                                      \
     X(sums)                                                                                        \
     X(attention)                                                                                   \
+    X(attention_mma)                                                                               \
+    X(attention_backward)                                                                          \
     X(products)
 
 // clang-format off
@@ -28,6 +30,8 @@
     ZR_KERNELS_states(X)                                                                           \
     ZR_KERNELS_sums(X)                                                                             \
     ZR_KERNELS_attention(X)                                                                        \
+    ZR_KERNELS_attention_mma(X)                                                                    \
+    ZR_KERNELS_attention_backward(X)                                                               \
     ZR_KERNELS_products(X)
 // clang-format on
 
