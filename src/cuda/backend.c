@@ -1,5 +1,6 @@
 // The backends by name: one of each card's number, and one of each card that is imagined.
 #include "cuda/launch.h"
+#include "cuda/device.h"
 #include "cuda/queue_ops.h"
 
 #include <string.h>
@@ -94,10 +95,7 @@ static uint64_t mark_nothing(zr_queue *queue) { return 0; }
 
 // ---- the table ----
 
-enum {
-    RUNTIME_BYTES = 768 << 20, // of a context, its kernels and cuBLASLt
-    LOGIT_BYTES = 1 << 30
-};
+enum { LOGIT_BYTES = 1 << 30 };
 
 // X(number): those of ZR_CUDA_MOST_CARDS
 #define NUMBERS(X)                                                                                 \
@@ -124,7 +122,7 @@ IMAGINED(IMAGINED_FUNCTIONS)
      .open = open_card_##n,                                                                        \
      .close = zr_cuda_queue_close,                                                                 \
      .logit_bytes = LOGIT_BYTES,                                                                   \
-     .runtime_bytes = RUNTIME_BYTES,                                                               \
+     .runtime_bytes = ZR_CUDA_RUNTIME_BYTES,                                                       \
      .host = "cpu",                                                                                \
      .mark = zr_cuda_queue_mark,                                                                   \
      .after = zr_cuda_queue_after,                                                                 \
@@ -140,7 +138,7 @@ static_assert(ZR_COUNT(cards) == ZR_CUDA_MOST_CARDS, "each card has a backend");
      .open = open_imagined,                                                                        \
      .close = close_nothing,                                                                       \
      .logit_bytes = LOGIT_BYTES,                                                                   \
-     .runtime_bytes = RUNTIME_BYTES,                                                               \
+     .runtime_bytes = ZR_CUDA_RUNTIME_BYTES,                                                       \
      .host = "cpu",                                                                                \
      .mark = mark_nothing},
 static const zr_backend imagined_backends[] = {IMAGINED(IMAGINED_ROW)};

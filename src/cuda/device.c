@@ -87,8 +87,16 @@ typedef struct shared { // what a share holds
 
 static zero_status cuda_share(zr_device *device, const void *at, zr_share *out, zero_error *error)
 {
+    zr_cuda_card *card = card_of(device);
     const shared share = {(void *)at, getpid()};
+    unsigned type = 0;
     *out = (zr_share){{0}};
+    ZERO_TRY(zr_cuda_card_enter(card, error));
+    if (card->cu->cuPointerGetAttribute(&type, ZR_CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                        (uintptr_t)at) ||
+        type != ZR_CU_MEMORYTYPE_DEVICE)
+        return zr_fail(error, ZERO_ERR_USAGE, "cuda:%d: %p is no memory of the card", card->number,
+                       at);
     memcpy(out->bytes, &share, sizeof share);
     return ZERO_OK;
 }
@@ -110,13 +118,14 @@ static zero_status cuda_attach(zr_device *device, const zr_share *share, void **
 
 static void cuda_detach(zr_device *device, void *at) {}
 
+// What the context holds already is planned for, so it counts as unused.
 static void cuda_free_bytes(zr_device *device, int64_t *unused, int64_t *all)
 {
     size_t left = 0, total = 0;
     zr_cuda_card *card = card_of(device);
     if (zr_cuda_card_enter(card, NULL) == ZERO_OK)
         card->cu->cuMemGetInfo_v2(&left, &total);
-    *unused = (int64_t)left;
+    *unused = ZR_MIN((int64_t)left + ZR_CUDA_CONTEXT_BYTES, (int64_t)total);
     *all = (int64_t)total;
 }
 

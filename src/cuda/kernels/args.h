@@ -1,11 +1,11 @@
 // What kernels get: one structure by value each, ZR_ARGS_KERNEL. gcc, g++ (for the emulated driver)
-// and NVRTC read its declaration, and each checks that it has no gaps, so that all lay it out alike:
-// members of eight bytes come first, and those of four in pairs.
+// and NVRTC read its declaration, and each checks that it has no gaps, so that all lay it out
+// alike: members of eight bytes come first, and those of four in pairs.
 //
 //   #define ZR_ARGS_add(P, V, S, R)  P(const void, x) V(int64_t, n) ...
 //
-// P(type, name): an address in memory that the device reaches; V(type, name): a value; S(type, name,
-// count): an array of such addresses; R(type, name, count): an array of values.
+// P(type, name): an address in memory that the device reaches; V(type, name): a value; S(type,
+// name, count): an array of such addresses; R(type, name, count): an array of values.
 #ifndef ZR_CUDA_ARGS_H
 #define ZR_CUDA_ARGS_H
 
