@@ -115,6 +115,7 @@ static zero_plan_options plan_options(const cli_arguments *a, const cli_override
         .memory = a->integer[OPT_MEMORY],
         .json = a->given[OPT_JSON],
         .logger = {.write = cli_log_stderr, .user = (void *)a},
+        .backend = a->text[OPT_BACKEND],
         .view = view,
         .path = view == ZERO_PLAN_DRAWING ? a->text[OPT_DRAW] : NULL,
         .machines = a->text[OPT_MACHINES],

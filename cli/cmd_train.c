@@ -85,7 +85,7 @@ static void take_settings(const cli_arguments *a, const cli_overrides *overrides
     o->epochs = a->real[OPT_EPOCHS];
     o->seed = -1; // an override gives it
     o->threads = (int)a->integer[OPT_THREADS];
-    o->backend = a->text[OPT_BACKEND];
+    o->backend = a->given[OPT_BACKEND] ? a->text[OPT_BACKEND] : "auto";
 }
 
 // Returns zero_train_options.eval_every: 0 leaves it to the library, -1 wants no evaluations.

@@ -102,12 +102,29 @@ const cli_option cli_options_machine[] = {
     OPTION(REAL, TIMEOUT, "--timeout", "SECONDS", TRAIN | EVAL | GENERATE | VERIFY | BENCH,
         RANGE(0.1, 1e6), .standard = "60",
         .help = "end the run when a rank makes no progress for this long"),
-    OPTION(TEXT, BACKEND, "--backend", "NAME", TRAIN | EVAL | GENERATE | TUNE,
-        .choices = "cpu|cpu:portable|cpu:avx2|cpu:avx512|cpu:avx512_bf16|cpu:amx|ref",
+    OPTION(TEXT, BACKEND, "--backend", "NAME", TRAIN | EVAL | GENERATE | TUNE | PLAN,
+        .choices = "cpu|cpu:portable|cpu:avx2|cpu:avx512|cpu:avx512_bf16|cpu:amx|ref|cuda|cuda:1",
         .standard = "cpu",
         .help = "cpu: the widest instructions that this processor has; cpu:portable, cpu:avx2, "
                 "cpu:avx512, cpu:avx512_bf16, cpu:amx: no wider ones than these (zero doctor names "
-                "those that it has); ref: the same arithmetic in plain C, slow"),
+                "those that it has); ref: the same arithmetic in plain C, slow; cuda: the first "
+                "card of NVIDIA's, cuda:1: the second (docs/devices.md)",
+        .differs = {FOR(TRAIN, .standard_text = "auto",
+                        .choices = "auto|cpu|cpu:portable|cpu:avx2|cpu:avx512|cpu:avx512_bf16|"
+                                   "cpu:amx|ref|cuda|cuda:1",
+                        .help = "auto: a card of NVIDIA's, where one and its libraries are here "
+                                "and train this, else cpu; cuda: the first card, cuda:1: the "
+                                "second (docs/devices.md); cpu: the widest instructions that this "
+                                "processor has; cpu:portable, cpu:avx2, cpu:avx512, "
+                                "cpu:avx512_bf16, cpu:amx: no wider ones than these (zero doctor "
+                                "names those that it has); ref: the same arithmetic in plain C, "
+                                "slow"),
+                    FOR(PLAN,
+                        .choices = "cpu|cuda|cuda:a100-40gb|cuda:a100-80gb|cuda:h100-80gb|"
+                                   "cuda:h200-141gb|cuda:rtx4090-24gb",
+                        .help = "what each rank computes on: cpu; cuda: a card of NVIDIA's, which "
+                                "need not be here; cuda:h100-80gb: one of a certain kind, whose "
+                                "memory bounds the plan")}),
     OPTION(CHOICE, DTYPE, "--dtype", "TYPE",
         TRAIN | EVAL | GENERATE | CONVERT | PLAN | COMPARE | BENCH | SIMULATE | TUNE,
         .choices = "fp32|bf16|fp16|auto", .standard_text = "the configuration's, or fp32",

@@ -46,6 +46,9 @@ typedef struct zero_plan_options {
     // runs have measured.
     int predict;
     int columns; // of the terminal for which tables are written; 0: they are as wide as they are
+    // As in zero_options (engine.h), but a card need not be here; NULL: cpu. "cuda:h100-80gb" is
+    // one of a certain kind, whose memory bounds the plan.
+    const char *backend;
 } zero_plan_options;
 
 // Writes the answer through `write`, as text, JSON or SVG. It needs no communicator, because

@@ -139,6 +139,9 @@ const zr_key zr_keys_batch[] = {
     KEY(STRING, "libzero.reference", "null", .nullable = true,
         .help = "the file of the reference's log-probabilities that dpo and kto compare with "
                 "(--reference); null: next to the first data file"),
+    KEY(STRING, "libzero.cuda_libraries", "null", .nullable = true,
+        .help = "folders, with colons between them, where cuBLASLt and NVRTC lie, beside those "
+                "that are looked in anyway (docs/devices.md); null: none"),
     KEY(OBJECT, "libzero.run", "null", .nullable = true,
         .help = "what a run was made with in addition to this file (model, text, windows, steps, "
                 "ranks, threads); written by zero train, read by people"),

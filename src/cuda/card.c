@@ -124,8 +124,7 @@ static zero_status open_all(zr_cuda_card *card, int number, zero_error *error)
 {
     card->number = number;
     card->device = (zr_device){&zr_cuda_device_ops, card};
-    if (!(card->cu = zr_cuda_driver_get(error)) || !(card->blas = zr_cuda_blas_get(error)) ||
-        !zr_cuda_nvrtc_get(error))
+    if (!(card->cu = zr_cuda_driver_get(error)) || !(card->blas = zr_cuda_blas_get(error)))
         return ZERO_ERR_UNSUPPORTED;
     ZERO_TRY(check_number(card, error));
     ZERO_TRY(read_facts(card, error));

@@ -8,7 +8,9 @@
 #include "memory/device.h"
 
 #define ZR_CUDA_KERNEL_ENUM(file, kernel) ZR_KERNEL_##kernel,
-typedef enum zr_cuda_kernel { ZR_CUDA_KERNELS(ZR_CUDA_KERNEL_ENUM) ZR_CUDA_KERNEL_COUNT } zr_cuda_kernel;
+typedef enum zr_cuda_kernel {
+    ZR_CUDA_KERNELS(ZR_CUDA_KERNEL_ENUM) ZR_CUDA_KERNEL_COUNT
+} zr_cuda_kernel;
 
 typedef struct zr_cuda_card {
     zr_device device; // impl: the card

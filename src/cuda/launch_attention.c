@@ -18,12 +18,6 @@ ZR_KERNEL(zr_cuda_attention_decode, attention_decode, attention)
     zr_cuda_queue_refuse(queue, NULL);
 }
 
-ZR_KERNEL(zr_cuda_rotary_table, rotary_table, rotary)
-{
-    zr_cuda_queue_refuse(queue, NULL);
-}
+ZR_KERNEL(zr_cuda_rotary_table, rotary_table, rotary) { zr_cuda_queue_refuse(queue, NULL); }
 
-ZR_KERNEL(zr_cuda_rotate, rotate, rotary)
-{
-    zr_cuda_queue_refuse(queue, NULL);
-}
+ZR_KERNEL(zr_cuda_rotate, rotate, rotary) { zr_cuda_queue_refuse(queue, NULL); }

@@ -3,20 +3,26 @@
 #include "layers/layers.h"
 #include "model/pipeline_stage_cut.h"
 
-static bool updates_by_matrices(const zr_plan *plan) { return plan->settings.orthogonal; }
-static bool updates_by_factors(const zr_plan *plan) { return plan->settings.factored; }
-static bool has_blocks(const zr_plan *plan)
+typedef struct training {
+    const zr_settings *settings;
+    const zr_lm_config *config; // NULL: no language model
+} training;
+
+static bool updates_by_matrices(const training *t) { return t->settings->orthogonal; }
+static bool updates_by_factors(const training *t) { return t->settings->factored; }
+static bool has_blocks(const training *t)
 {
-    return plan->settings.weight_bits || plan->settings.gradient_bits || zr_plan_codes_states(plan);
+    const zr_settings *s = t->settings;
+    return s->weight_bits || s->gradient_bits ||
+           (s->precision.moments == ZERO_U8 && s->state_vectors > 0);
 }
-static bool reads_more_of_a_batch(const zr_plan *plan)
+static bool reads_more_of_a_batch(const training *t)
 {
-    const zr_lm_config *config = zr_lm_config_of(plan->model);
-    return config && (config->documents || config->preference.kind);
+    return t->config && (t->config->documents || t->config->preference.kind);
 }
 
 static const struct {
-    bool (*is_of)(const zr_plan *plan);
+    bool (*is_of)(const training *t);
     const char *what;
 } on_the_host[] = {
     {updates_by_matrices, "Muon's exchange of matrices"},
@@ -25,15 +31,24 @@ static const struct {
     {reads_more_of_a_batch, "documents and preferences of a micro-batch"},
 };
 
+const char *zr_far_refusal(const zr_settings *settings, const zr_lm_config *config)
+{
+    const training t = {settings, config};
+    for (int i = 0; i < ZR_COUNT(on_the_host); i++)
+        if (on_the_host[i].is_of(&t))
+            return on_the_host[i].what;
+    return NULL;
+}
+
 zero_status zr_far_check(const char *device, const zr_plan *plan, zero_error *error)
 {
     const zero_model *model = zr_pipeline_stage_origin(plan->model);
-    for (int i = 0; i < ZR_COUNT(on_the_host); i++)
-        if (on_the_host[i].is_of(plan))
-            return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                           "device \"%s\": the host works on %s itself in this version, and cannot "
-                           "read that device's memory",
-                           device, on_the_host[i].what);
+    const char *what = zr_far_refusal(&plan->settings, zr_lm_config_of(plan->model));
+    if (what)
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "device \"%s\": the host works on %s itself in this version, and cannot "
+                       "read that device's memory",
+                       device, what);
     for (int u = 0; u < model->unit_count; u++)
         if (!(model->units[u].ops->dtypes & ZERO_UNIT_DEVICE))
             return zr_fail(

@@ -3,6 +3,7 @@
 #include "base/cpu.h"
 #include "config/config_ranks.h"
 #include "plan/settings_fields.h"
+#include "setup/backend_choice.h"
 #include "setup/machine_facts.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
@@ -108,8 +109,16 @@ static zero_status read_model_config(zr_planner *p, zero_error *error)
 
 static zero_status open_machine(zr_planner *p, zero_error *error)
 {
-    ZERO_TRY(zr_queue_open("cpu", NULL, 1, &p->queue, error));
+    ZERO_TRY(zr_said_queue_open(zr_planned_backend(p->options->backend), 1, &p->queue, error));
     zr_machine_fill(p->queue, NULL, &p->machine);
+    if (p->machine.far && p->options->predict)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "--predict times the processor's kernels, and --backend %s is a card: zero "
+                       "simulate predicts machines with cards",
+                       p->options->backend);
+    // What a card has bounds the plan as a budget that was given would.
+    if (p->machine.unused_bytes > 0 && p->config->offload.device_memory == 0)
+        return zr_config_choose(p->config, "libzero.device_memory", p->machine.unused_bytes, error);
     return ZERO_OK;
 }
 
@@ -123,6 +132,7 @@ static zero_status choose_placement(const zr_planner *p, zr_placement_answer *an
         .model = p->model,
         .shape = {.seq = p->subject.seq},
         .threads = zr_planner_threads(p),
+        .backend = zr_planned_backend(options->backend),
         .logger = options->logger,
     };
     ZERO_TRY(zero_comm_self(&engine.comm, error));

@@ -2,6 +2,7 @@
 
 #include "checkpoint/adapter_directory.h"
 #include "layers/layers.h"
+#include "setup/backend_choice.h"
 #include "setup/defaults.h"
 #include "setup/initialize.h"
 #include "setup/model_lora.h"
@@ -75,8 +76,10 @@ static zero_status resolve_inference_config(const zero_comm *comm, const zr_load
         .flags = flags.at,
         .flag_count = flags.count,
         .for_inference = true,
-        .facts =
-            zr_resolve_facts(&(zr_run_outline){.ranks = comm->size, .width = out->shape.width}),
+        .facts = zr_resolve_facts(
+            &(zr_run_outline){.ranks = comm->size,
+                              .width = out->shape.width,
+                              .on_card = zr_backend_may_be_card(options->backend, comm->size)}),
         .logger = comm->rank == 0 ? &options->logger : NULL,
     };
     how.facts.parallel = options->parallel;

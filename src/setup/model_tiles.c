@@ -1,5 +1,6 @@
 #include "comm/agreement.h"
 #include "layers/layers.h"
+#include "setup/backend_choice.h"
 #include "setup/machine_facts.h"
 #include "setup/run_setup.h"
 
@@ -63,8 +64,8 @@ static zero_status find_choice(const zero_options *options, const zr_config *con
 {
     zr_queue *queue = NULL;
     *out = 0;
-    ZERO_TRY(zr_queue_open(options->backend ? options->backend : "cpu", NULL,
-                           ZR_MAX(options->threads, 1), &queue, error));
+    zr_backend_configure(config);
+    ZERO_TRY(zr_said_queue_open(options->backend, ZR_MAX(options->threads, 1), &queue, error));
     int i = 0;
     while (i < ZR_TILINGS && !tiling_fits(options, config, queue, shape, &zr_tilings[i]))
         i++;

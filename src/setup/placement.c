@@ -4,6 +4,7 @@
 #include "config/config_ranks.h"
 #include "layers/layers.h"
 #include "predict/disk.h"
+#include "setup/backend_choice.h"
 #include "setup/machine_facts.h"
 #include "setup/model_part.h"
 
@@ -341,9 +342,10 @@ zero_status zr_placement_of_options(const zero_options *options, const zr_imagin
                                     const zr_lm_config *shape, const zr_config *config,
                                     zr_placement_answer *out, zero_error *error)
 {
-    const char *backend = options->backend ? options->backend : "cpu";
     zr_queue *queue = NULL;
-    zero_status status = zr_queue_open(backend, NULL, ZR_MAX(options->threads, 1), &queue, error);
+    zr_backend_configure(config);
+    zero_status status =
+        zr_said_queue_open(options->backend, ZR_MAX(options->threads, 1), &queue, error);
     ZERO_TRY(zr_comm_agree(options->comm, status, error));
     const zr_placement_question question =
         make_placement_question(options, imagined, shape, config, queue);

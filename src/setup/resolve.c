@@ -63,7 +63,7 @@ zr_config_facts zr_resolve_facts(const zr_run_outline *outline)
         .warmup_steps = o->steps ? zr_default_warmup(o->steps) : 0,
         .hidden = o->width,
         .lr = o->parameters ? lr : 0,
-        .auto_dtype = zr_default_dtype(),
+        .auto_dtype = o->on_card ? ZERO_BF16 : zr_default_dtype(),
     };
 }
 

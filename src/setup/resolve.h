@@ -53,6 +53,7 @@ typedef struct zr_run_outline { // a run before its configuration is resolved; 0
     int64_t width;              // of the model; "auto" sizes of buckets follow
     int64_t steps;              // updates; the schedule follows
     bool continues;             // from weights that were trained before
+    bool on_card;               // "auto" precision is bf16 there
 } zr_run_outline;
 // Returns the facts with which every configuration is resolved. Some callers add a micro-batch, a
 // batch or flags of their own.

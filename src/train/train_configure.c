@@ -2,6 +2,7 @@
 // (setup/inherited.c), and the program's own choices for what nobody chose.
 #include "config/config_ranks.h"
 #include "checkpoint/run_record.h"
+#include "setup/backend_choice.h"
 #include "setup/defaults.h"
 #include "setup/model_lora.h"
 #include "setup/model_part.h"
@@ -19,13 +20,15 @@
 
 static zr_config_facts gather_facts(const zr_train *train, int64_t steps)
 {
-    return zr_resolve_facts(&(zr_run_outline){.ranks = train->comm->size,
-                                              .parameters = train->subject.parameters,
-                                              .seq = train->resolved.seq,
-                                              .width = train->subject.shape.width,
-                                              .steps = steps,
-                                              .continues = train->asked.options->model_dir &&
-                                                           !train->subject.model_config.lora.rank});
+    const char *backend = train->asked.options->backend;
+    return zr_resolve_facts(&(zr_run_outline){
+        .ranks = train->comm->size,
+        .on_card = zr_backend_may_be_card(backend, train->comm->size),
+        .parameters = train->subject.parameters,
+        .seq = train->resolved.seq,
+        .width = train->subject.shape.width,
+        .steps = steps,
+        .continues = train->asked.options->model_dir && !train->subject.model_config.lora.rank});
 }
 
 // Puts in, after the flags, the program's seed if nothing else gives one, and what a run that
@@ -251,10 +254,27 @@ zero_options zr_train_engine_options(const zr_train *train)
     };
 }
 
+// Decides what "auto" stands for, now that it is known what is trained.
+static void settle_backend(zr_train *train)
+{
+    char reason[ZERO_MESSAGE_BYTES];
+    zr_backend_configure(train->resolved.config);
+    const char **backend = &train->asked.own.options.backend;
+    if (*backend && strcmp(*backend, "auto") == 0) {
+        *backend = zr_backend_of_auto(train->resolved.config, &train->subject.model_config,
+                                      train->comm->size, reason);
+        if (*reason)
+            zr_log(&train->logger, ZERO_LOG_INFO, "backend  auto: %s", reason);
+    }
+    zr_said_instructions(*backend, train->resolved.instructions,
+                         sizeof train->resolved.instructions);
+}
+
 zero_status zr_train_place(zr_train *train, zero_error *error)
 {
     zr_lm_config *shape = &train->subject.model_config;
     zr_train_resolved *resolved = &train->resolved;
+    settle_backend(train);
     const zero_options options = zr_train_engine_options(train);
     const zr_resolution how = make_resolution(train, gather_facts(train, resolved->steps), NULL);
     ZERO_TRY(zr_placement_settle(&how, &options, shape, &resolved->config, error));
@@ -284,7 +304,7 @@ static zr_run_record make_run_record(const zr_train *train, char date[static 16]
         .allow_change = options->allow_change,
         .backend = options->backend ? options->backend : "cpu",
         .comm = zero_comm_name(train->comm),
-        .instructions = zr_train_instructions(options->backend),
+        .instructions = train->resolved.instructions,
         .data_hash = train->subject.data_hash,
         .vocabulary = train->subject.shape.vocab,
         .parameters = train->subject.parameters,

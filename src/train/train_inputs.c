@@ -195,13 +195,6 @@ zero_status zr_train_read(zr_train *train, zero_error *error)
     return make_datasets(train, error);
 }
 
-const char *zr_train_instructions(const char *backend)
-{
-    const zr_backend *found;
-    const char *name = backend ? backend : "cpu";
-    return zr_backend_find(name, NULL, &found, NULL) == ZERO_OK ? found->path() : "unknown";
-}
-
 // Compares the options that decide what all ranks do together, and when.
 static void fingerprint_options(zr_fingerprints *list, const zero_train_options *options)
 {

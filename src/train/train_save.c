@@ -16,7 +16,7 @@ static zero_status write_receipt(const zr_train *train, const char *name, zero_e
     zero_position(train->run.engine, &step, &none);
     const zr_receipt receipt = {
         .weights = zr_outputs_weights(&train->subject.model_config),
-        .instructions = zr_train_instructions(train->asked.options->backend),
+        .instructions = train->resolved.instructions,
         .step = step,
         .seed = train->resolved.seed,
         .data_hash = train->subject.data_hash,

@@ -69,6 +69,7 @@ typedef struct zr_train_resolved { // how it is trained; filled by train_configu
     // The value is that of the run before, because the configuration gives none; a run that
     // continues this one keeps it too.
     bool keeps_weight_decay;
+    char instructions[256]; // what computes (setup/backend_choice.h)
     zr_rank_threads threads;
     zr_step_range profiled; // steps that --profile records; first 0: none
     zr_forecast forecast;   // rank 0: of a step; seconds 0: there is none

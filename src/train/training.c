@@ -10,6 +10,7 @@
 #include "comm/agreement.h"
 #include "layers/layers.h"
 #include "model/architecture.h"
+#include "setup/backend_choice.h"
 #include "setup/initialize.h"
 #include "setup/model_part.h"
 #include <zero/weights.h>
@@ -33,7 +34,8 @@ static zero_status check_options(const zero_train_options *options, zero_error *
                        "zero_train: options.resume and options.overwrite are both given: a run "
                        "goes on, or is replaced");
     const zr_backend *backend;
-    ZERO_TRY(zr_backend_find(options->backend ? options->backend : "cpu", NULL, &backend, error));
+    if (!options->backend || strcmp(options->backend, "auto") != 0)
+        ZERO_TRY(zr_said_backend_find(options->backend, &backend, error));
     zr_lm_changes changes;
     if (options->allow_change && !options->resume)
         return zr_fail(error, ZERO_ERR_USAGE,

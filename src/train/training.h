@@ -136,8 +136,6 @@ bool zr_train_is_fatal(zero_status status);
 // Saves a checkpoint and returns ZERO_ERR_STOPPED with a message that says where it is. `owed`
 // means that what comes after the step has not been done. Collective.
 zero_status zr_train_save_and_stop(zr_train *train, int64_t step, bool owed, zero_error *error);
-// Returns the name of this backend's arithmetic path: "avx2", ... NULL: of the default backend.
-const char *zr_train_instructions(const char *backend);
 // train_save.c. Writes directory/name; a failure of rank 0 is a failure of all. Collective.
 zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *error);
 // Returns the name of the directory of the last model, or of the last adapter.

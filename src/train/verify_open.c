@@ -7,6 +7,7 @@
 #include "config/pipeline_spec.h"
 #include "checkpoint/run_directory.h"
 #include "checkpoint/training_checkpoint.h"
+#include "setup/backend_choice.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -259,6 +260,13 @@ static bool has_avx512(void)
     return !strncmp(best->path(), "avx512", strlen("avx512")) || !strcmp(best->path(), "amx");
 }
 
+static bool is_same_card(const char *backend, const char *instructions)
+{
+    char here[256];
+    zr_said_instructions(backend, here, sizeof here);
+    return instructions && strcmp(here, instructions) == 0;
+}
+
 // Chooses the run's backend and names its path, because another machine's best path may be another.
 static zero_status choose_backend(zr_verify *v, zero_error *error)
 {
@@ -267,12 +275,15 @@ static zero_status choose_backend(zr_verify *v, zero_error *error)
     char offered[160];
     if (backend && !strcmp(backend, "ref"))
         snprintf(v->backend, sizeof v->backend, "ref");
+    else if (backend && !strncmp(backend, "cuda", strlen("cuda")))
+        snprintf(v->backend, sizeof v->backend, "%s", backend);
     else if (v->config.of_earlier_program && instructions && !strcmp(instructions, "avx512") &&
              has_avx512())
         snprintf(v->backend, sizeof v->backend, "cpu");
     else
         snprintf(v->backend, sizeof v->backend, "cpu:%s", instructions ? instructions : "unknown");
-    if (zr_backend_find(v->backend, NULL, &found, NULL) == ZERO_OK)
+    if (zr_said_backend_find(v->backend, &found, NULL) == ZERO_OK &&
+        (!zr_backend_is_far(found) || is_same_card(v->backend, instructions)))
         return ZERO_OK;
     zr_backends_offered(offered, sizeof offered);
     return zr_fail(error, ZERO_ERR_UNSUPPORTED,

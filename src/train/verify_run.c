@@ -6,6 +6,7 @@
 #include "checkpoint/run_directory.h"
 #include "checkpoint/training_checkpoint.h"
 #include "model/architecture.h"
+#include "setup/backend_choice.h"
 #include "train/training.h"
 #include "train/verify_state.h"
 
@@ -253,11 +254,13 @@ static void report_doubts(const zr_verify *v)
         zr_report_end(r);
     }
     if (!strcmp(v->backend, "cpu")) {
+        char here[256];
+        zr_said_instructions(v->backend, here, sizeof here);
         begin_doubt(r, "instructions");
         ZR_SENTENCE(r, NULL,
                     "the run does not say which of the AVX-512 paths made it, and the replay took "
                     "this machine's ({replay}): another one rounds differently",
-                    zr_text(zr_train_instructions(v->backend)));
+                    zr_text(here));
         zr_report_end(r);
     }
     if (v->resumed) {

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "setup/backend_choice.h"
 #include "setup/machine_facts.h"
 #include "setup/estimate.h"
 #include "setup/resolve.h"
@@ -28,14 +29,13 @@ void zr_tuning_judge_close(zr_tuning_judge *judge)
 
 static zero_status find_queue(zr_tuning_judge *j, int threads, zr_queue **out, zero_error *error)
 {
-    const char *backend = j->asked->options->backend;
     for (int i = 0; i < j->queue_count; i++)
         if (j->queues[i]->threads == threads) {
             *out = j->queues[i];
             return ZERO_OK;
         }
     assert(j->queue_count < ZR_JUDGE_QUEUES); // a space has no more numbers of ranks
-    ZERO_TRY(zr_queue_open(backend ? backend : "cpu", NULL, threads, out, error));
+    ZERO_TRY(zr_said_queue_open(j->asked->options->backend, threads, out, error));
     j->queues[j->queue_count++] = *out;
     return ZERO_OK;
 }

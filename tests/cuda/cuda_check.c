@@ -91,8 +91,8 @@ static void list_regions(checked *c)
             add_region(c, o->at, bytes_of(o), o->access);
     }
     for (int i = 0; c->op.kind == ZR_OP_tree_sum && i < c->op.shape.tree.ranks; i++)
-        add_region(c, c->op.at.tree_sum.sources[i],
-                   (size_t)zr_tree_source_bytes(&c->op.shape.tree), ZR_READ);
+        add_region(c, c->op.at.tree_sum.sources[i], (size_t)zr_tree_source_bytes(&c->op.shape.tree),
+                   ZR_READ);
 }
 
 static void *take(zr_memory kind, size_t bytes)
@@ -226,10 +226,10 @@ static void check_doubles(const char *what, const double *got, const double *wan
                           cuda_tolerance t)
 {
     for (int64_t i = 0; i < count; i++) {
-        bool same = isnan(want[i]) ? isnan(got[i])
-                                   : got[i] == want[i] || fabs(got[i] - want[i]) <=
-                                                              t.relative * fabs(want[i]) +
-                                                                  t.absolute;
+        bool same = isnan(want[i])
+                        ? isnan(got[i])
+                        : got[i] == want[i] ||
+                              fabs(got[i] - want[i]) <= t.relative * fabs(want[i]) + t.absolute;
         if (!same)
             fail_msg("%s: [%lld] is %.17g, not %.17g", what, (long long)i, got[i], want[i]);
     }

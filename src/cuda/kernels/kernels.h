@@ -3,6 +3,7 @@
 #define ZR_CUDA_KERNELS_H
 
 #include "args_attention.h"
+#include "args_columns.h"
 #include "args_elements.h"
 #include "args_rows.h"
 #include "args_states.h"
@@ -11,10 +12,12 @@
 #define ZR_CUDA_FILES(X)                                                                           \
     X(elements)                                                                                    \
     X(rows)                                                                                        \
+    X(columns)                                                                                     \
     X(states)                                                                                      \
     X(attention)
 
 #define ZR_CUDA_KERNELS(X)                                                                         \
-    ZR_KERNELS_elements(X) ZR_KERNELS_rows(X) ZR_KERNELS_states(X) ZR_KERNELS_attention(X)
+    ZR_KERNELS_elements(X) ZR_KERNELS_rows(X) ZR_KERNELS_columns(X) ZR_KERNELS_states(X)           \
+        ZR_KERNELS_attention(X)
 
 #endif
