@@ -33,9 +33,15 @@ struct site { // a place of the text
     int line;
     bool operator==(const site &other) const
     {
-        return line == other.line && !strcmp(what, other.what);
+        return line == other.line && (what == other.what || !strcmp(what, other.what));
     }
     std::string text() const { return std::string(what) + " of line " + std::to_string(line); }
+};
+
+struct copy { // of 16 bytes to shared memory, which goes on; `from` null: zeros
+    void *to;
+    const void *from;
+    unsigned group;
 };
 
 struct thread {
@@ -44,6 +50,8 @@ struct thread {
     unsigned lane, warp;
     state now;
     site waits;
+    std::vector<copy> copies; // those that were not waited for
+    unsigned groups;          // of copies, committed
 };
 
 using lane_words = uint32_t[most_words];
