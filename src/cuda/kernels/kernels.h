@@ -17,7 +17,7 @@
     X(attention_backward)
 
 #define ZR_CUDA_KERNELS(X)                                                                         \
-    ZR_KERNELS_elements(X) ZR_KERNELS_rows(X) ZR_KERNELS_states(X) ZR_KERNELS_attention(X)             \
-    ZR_KERNELS_attention_mma(X) ZR_KERNELS_attention_backward(X)
+    ZR_KERNELS_elements(X) ZR_KERNELS_rows(X) ZR_KERNELS_states(X) ZR_KERNELS_attention(X)         \
+        ZR_KERNELS_attention_mma(X) ZR_KERNELS_attention_backward(X)
 
 #endif
