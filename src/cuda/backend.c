@@ -1,5 +1,6 @@
 // The backends by name: one of each card's number, and one of each card that is imagined.
 #include "cuda/launch.h"
+#include "cuda/device.h"
 #include "cuda/queue_ops.h"
 
 #include <string.h>
@@ -23,8 +24,7 @@ static size_t scratch(zr_queue *queue, const zr_op *op)
     case ZR_OP_column_sum: return zr_cuda_column_sum_scratch(&op->shape.matrix);
     case ZR_OP_attention_forward:
     case ZR_OP_attention_backward:
-    case ZR_OP_attention_decode:
-        return zr_cuda_attention_scratch(&op->shape.attention, op->kind);
+    case ZR_OP_attention_decode: return zr_cuda_attention_scratch(&op->shape.attention, op->kind);
     default: return 0;
     }
 }
@@ -61,9 +61,11 @@ static void imagined_free_bytes(zr_device *device, int64_t *unused, int64_t *all
     *unused = *all = card->bytes;
 }
 
-static const zr_device_ops imagined_ops = {
-    .name = "cuda", .far = true, .align = 256, .reserve = refuse_reserve,
-    .free_bytes = imagined_free_bytes};
+static const zr_device_ops imagined_ops = {.name = "cuda",
+                                           .far = true,
+                                           .align = 256,
+                                           .reserve = refuse_reserve,
+                                           .free_bytes = imagined_free_bytes};
 
 static zr_device imagined_devices[ZR_COUNT(imagined)];
 
@@ -93,13 +95,11 @@ static uint64_t mark_nothing(zr_queue *queue) { return 0; }
 
 // ---- the table ----
 
-enum {
-    RUNTIME_BYTES = 768 << 20, // of a context, its kernels and cuBLASLt
-    LOGIT_BYTES = 1 << 30
-};
+enum { LOGIT_BYTES = 1 << 30 };
 
 // X(number): those of ZR_CUDA_MOST_CARDS
-#define NUMBERS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#define NUMBERS(X)                                                                                 \
+    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 #define IMAGINED(X) X(0) X(1) X(2) X(3) X(4) X(5)
 
 #define CARD_FUNCTIONS(n)                                                                          \
@@ -122,7 +122,7 @@ IMAGINED(IMAGINED_FUNCTIONS)
      .open = open_card_##n,                                                                        \
      .close = zr_cuda_queue_close,                                                                 \
      .logit_bytes = LOGIT_BYTES,                                                                   \
-     .runtime_bytes = RUNTIME_BYTES,                                                               \
+     .runtime_bytes = ZR_CUDA_RUNTIME_BYTES,                                                       \
      .host = "cpu",                                                                                \
      .mark = zr_cuda_queue_mark,                                                                   \
      .after = zr_cuda_queue_after,                                                                 \
@@ -138,7 +138,7 @@ static_assert(ZR_COUNT(cards) == ZR_CUDA_MOST_CARDS, "each card has a backend");
      .open = open_imagined,                                                                        \
      .close = close_nothing,                                                                       \
      .logit_bytes = LOGIT_BYTES,                                                                   \
-     .runtime_bytes = RUNTIME_BYTES,                                                               \
+     .runtime_bytes = ZR_CUDA_RUNTIME_BYTES,                                                       \
      .host = "cpu",                                                                                \
      .mark = mark_nothing},
 static const zr_backend imagined_backends[] = {IMAGINED(IMAGINED_ROW)};

@@ -108,6 +108,7 @@ static zero_status load_kernels(zr_cuda_card *card, zero_error *error)
 
 static void close_all(zr_cuda_card *card)
 {
+    zr_cuda_products_end(card);
     if (card->blas_handle)
         card->blas->cublasLtDestroy(card->blas_handle);
     for (int f = 0; f < FILE_COUNT; f++)
@@ -124,8 +125,7 @@ static zero_status open_all(zr_cuda_card *card, int number, zero_error *error)
 {
     card->number = number;
     card->device = (zr_device){&zr_cuda_device_ops, card};
-    if (!(card->cu = zr_cuda_driver_get(error)) || !(card->blas = zr_cuda_blas_get(error)) ||
-        !zr_cuda_nvrtc_get(error))
+    if (!(card->cu = zr_cuda_driver_get(error)) || !(card->blas = zr_cuda_blas_get(error)))
         return ZERO_ERR_UNSUPPORTED;
     ZERO_TRY(check_number(card, error));
     ZERO_TRY(read_facts(card, error));
@@ -135,6 +135,7 @@ static zero_status open_all(zr_cuda_card *card, int number, zero_error *error)
     if (blas)
         return zr_fail(error, ZERO_ERR_UNSUPPORTED, "cuda:%d: cublasLtCreate failed: %s", number,
                        card->blas->cublasLtGetStatusString(blas));
+    ZERO_TRY(zr_cuda_products_begin(card, error));
     return load_kernels(card, error);
 }
 
@@ -176,35 +177,5 @@ zero_status zr_cuda_card_enter(zr_cuda_card *card, zero_error *error)
         return ZERO_OK;
     ZR_CUDA_TRY(card, error, cuCtxSetCurrent, card->context);
     current = card->context;
-    return ZERO_OK;
-}
-
-// ---- what is here ----
-
-int zr_cuda_card_count(void)
-{
-    int count = 0;
-    const zr_cuda_driver *cu = zr_cuda_driver_get(NULL);
-    return cu && !cu->cuDeviceGetCount(&count) ? count : 0;
-}
-
-zero_status zr_cuda_card_look(int number, zr_cuda_card_fact *out, zero_error *error)
-{
-    zr_cuda_card *card;
-    size_t unused = 0, all = 0;
-    *out = (zr_cuda_card_fact){0};
-    ZERO_TRY(zr_cuda_card_open(number, &card, error));
-    memcpy(out->name, card->name, sizeof out->name);
-    out->capability = card->capability;
-    out->multiprocessors = card->multiprocessors;
-    out->cublaslt = (int)card->blas->cublasLtGetVersion();
-    card->cu->cuDriverGetVersion(&out->driver);
-    int major = 0, minor = 0;
-    zr_cuda_nvrtc_get(NULL)->nvrtcVersion(&major, &minor);
-    out->nvrtc = 1000 * major + 10 * minor;
-    card->cu->cuMemGetInfo_v2(&unused, &all);
-    out->unused = (int64_t)unused;
-    out->all = (int64_t)all;
-    zr_cuda_card_close(card);
     return ZERO_OK;
 }

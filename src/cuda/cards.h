@@ -17,8 +17,8 @@ void zr_cuda_offer(void);
 
 // A card that need not be here, by what is planned with.
 typedef struct zr_cuda_imagined {
-    const char *name; // "h100-80gb"
-    int64_t bytes;    // that a program finds unused on an idle card; 0: no bound
+    const char *name;                // "h100-80gb"
+    int64_t bytes;                   // that a program finds unused on an idle card; 0: no bound
     int multiprocessors, capability; // 132, 90
 } zr_cuda_imagined;
 #define ZR_CUDA_ANY_CARD "any" // one whose memory has no bound
@@ -35,11 +35,11 @@ typedef enum zr_cuda_library {
 } zr_cuda_library;
 
 typedef struct zr_cuda_library_fact {
-    const char *name;   // "libcublasLt"
+    const char *name; // "libcublasLt"
     bool found;
-    char path[1024];    // where it was found
-    int version;        // 13000: 13.0; of cuBLASLt 130100: 13.1.0
-    char why[1280];     // not found: one sentence that says what to install
+    char path[1024]; // where it was found
+    int version;     // 13000: 13.0; of cuBLASLt 130100: 13.1.0
+    char why[1280];  // not found: one sentence that says what to install
 } zr_cuda_library_fact;
 
 // Looks for a library and loads it: in the loader's path, CUDA_HOME, the packages "nvidia" of the
@@ -51,11 +51,11 @@ void zr_cuda_library_look(zr_cuda_library which, zr_cuda_library_fact *out);
 void zr_cuda_look_in(const char *folders);
 
 typedef struct zr_cuda_card_fact {
-    char name[128];               // "NVIDIA H100 80GB HBM3"
-    int capability;               // 90
+    char name[128]; // "NVIDIA H100 80GB HBM3"
+    int capability; // 90
     int multiprocessors;
-    int driver, cublaslt, nvrtc;  // versions
-    int64_t unused, all;          // bytes
+    int driver, cublaslt, nvrtc; // versions
+    int64_t unused, all;         // bytes
 } zr_cuda_card_fact;
 
 // Describes a card, which it opens and closes again. The message says what is missing.

@@ -110,13 +110,14 @@ static zero_status cuda_attach(zr_device *device, const zr_share *share, void **
 
 static void cuda_detach(zr_device *device, void *at) {}
 
+// What the context holds already is planned for, so it counts as unused.
 static void cuda_free_bytes(zr_device *device, int64_t *unused, int64_t *all)
 {
     size_t left = 0, total = 0;
     zr_cuda_card *card = card_of(device);
     if (zr_cuda_card_enter(card, NULL) == ZERO_OK)
         card->cu->cuMemGetInfo_v2(&left, &total);
-    *unused = (int64_t)left;
+    *unused = ZR_MIN((int64_t)left + ZR_CUDA_CONTEXT_BYTES, (int64_t)total);
     *all = (int64_t)total;
 }
 

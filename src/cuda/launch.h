@@ -19,4 +19,17 @@ size_t zr_cuda_column_sum_scratch(const zr_matrix *s);
 size_t zr_cuda_attention_scratch(const zr_attention *s, zr_op_kind kind);
 size_t zr_cuda_product_scratch(const zr_product *s);
 
+// Threads of a block that takes a row, or a stretch of its columns, eight elements a thread: whole
+// warps, at most 256. A row has zr_cuda_stretches.
+static inline int zr_cuda_row_threads(int64_t width)
+{
+    return (int)ZR_MAX(ZR_MIN(ZR_ROUND_UP((width + 7) / 8, 32), 256), 32);
+}
+
+static inline int64_t zr_cuda_stretches(int64_t width)
+{
+    const int64_t each = 8 * (int64_t)zr_cuda_row_threads(width);
+    return (width + each - 1) / each;
+}
+
 #endif

@@ -55,7 +55,6 @@ void zr_cuda_queue_close(zr_queue *queue)
             card->cu->cuEventDestroy_v2(self->events[e]);
     if (self->stream)
         card->cu->cuStreamDestroy_v2(self->stream);
-    zr_cuda_products_forget(queue);
     zr_cuda_card_close(card);
     zr_free(self);
 }
@@ -133,8 +132,8 @@ void zr_cuda_copy_bytes(zr_queue *queue, const void *from, void *to, int64_t byt
     zr_cuda_queue *self = zr_cuda_queue_of(queue);
     if (bytes < 1 || from == to || !enter(queue))
         return;
-    zr_cuda_result result = self->card->cu->cuMemcpyAsync((uintptr_t)to, (uintptr_t)from,
-                                                          (size_t)bytes, self->stream);
+    zr_cuda_result result =
+        self->card->cu->cuMemcpyAsync((uintptr_t)to, (uintptr_t)from, (size_t)bytes, self->stream);
     if (result)
         zr_cuda_queue_fail(queue, "cuMemcpyAsync", result);
 }

@@ -111,6 +111,14 @@ static zero_status open_machine(zr_planner *p, zero_error *error)
 {
     ZERO_TRY(zr_said_queue_open(zr_planned_backend(p->options->backend), 1, &p->queue, error));
     zr_machine_fill(p->queue, NULL, &p->machine);
+    if (p->machine.far && p->options->predict)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "--predict times the processor's kernels, and --backend %s is a card: zero "
+                       "simulate predicts machines with cards",
+                       p->options->backend);
+    // What a card has bounds the plan as a budget that was given would.
+    if (p->machine.unused_bytes > 0 && p->config->offload.device_memory == 0)
+        return zr_config_choose(p->config, "libzero.device_memory", p->machine.unused_bytes, error);
     return ZERO_OK;
 }
 

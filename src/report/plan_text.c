@@ -57,6 +57,8 @@ void zr_planner_command(const zr_planner *p, const zr_plan_row *row, zr_buffer *
         zr_buffer_printf(out, " --config %s", options->config_path);
     if (options->seq)
         zr_buffer_printf(out, " --seq %lld", (long long)options->seq);
+    if (p->machine.far) // of a card that is imagined, a real one
+        zr_buffer_printf(out, " --backend cuda");
     append_flags(options, false, row, out);
     zr_buffer_printf(out, " --ranks %d", ranks);
     append_flags(options, true, row, out);

@@ -75,6 +75,8 @@ static void find_overheads(const zr_planner *p, zr_estimate *estimate, zr_overhe
 static zero_status predict_row_time(const zr_planner *p, zr_estimate *estimate, zr_plan_row *row,
                                     zero_error *error)
 {
+    if (p->machine.far) // the rates that are known are the processor's
+        return ZERO_OK;
     find_overheads(p, estimate, &row->overheads);
     if (p->time->known)
         ZERO_TRY(zr_estimate_forecast(estimate, &p->time->book, &row->time, error));
@@ -146,6 +148,11 @@ void zr_plan_time_text(const zr_planner *p, const zr_plan_row *row, zr_buffer *o
 {
     const zr_plan_time *time = p->time;
     int threads = threads_of_rank(p, time, row->ranks);
+    if (p->machine.far) {
+        zr_buffer_printf(out, "\nHow long a step takes on a card is not known: zero simulate "
+                              "predicts machines with cards.\n");
+        return;
+    }
     if (row->time.seconds > 0) {
         bool here = zr_planner_together(p, row->ranks) == row->ranks;
         zr_buffer_printf(out, "\nStage %d on %d rank%s of %d thread%s %s: ", row->stage, row->ranks,

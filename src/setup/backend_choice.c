@@ -74,7 +74,7 @@ bool zr_backend_may_be_card(const char *said, int ranks)
     return is_said(said, "cuda") || (is_said(said, "auto") && ranks == 1 && zr_cuda_card_count());
 }
 
-// Returns what of a training a card does not compute, or NULL.
+// Returns the part of a training that a card does not compute, or NULL.
 static const char *refusal(const zr_config *config, const zr_lm_config *model, int ranks)
 {
     const zr_settings settings = zr_settings_of(config, false);

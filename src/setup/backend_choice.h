@@ -20,8 +20,8 @@ const char *zr_planned_backend(const char *said);
 // Returns whether a card may compute, by what is said and what is here. ranks: of the job.
 bool zr_backend_may_be_card(const char *said, int ranks);
 
-// Writes what computes, by what its bits depend on: "avx2"; of a card "NVIDIA H100 80GB HBM3, sm_90,
-// driver 13.0, cuBLASLt 13.1.0, NVRTC 13.0"; "unknown" where there is no such backend.
+// Writes what computes, by what its bits depend on: "avx2"; of a card its name, and "sm_90, driver
+// 13.0, cuBLASLt 13.1.0, NVRTC 13.0"; "unknown" where there is no such backend.
 void zr_said_instructions(const char *said, char *out, size_t size);
 
 // Decides what "auto" stands for in a training: "cuda" where a card and its libraries are here and

@@ -61,7 +61,10 @@ static zr_resolution describe_resolution(const zero_options *options, const zr_t
     zr_resolution how = {
         .name = options->config_path ? options->config_path : "config_text",
         .facts = zr_resolve_facts(&(zr_run_outline){
-            .ranks = options->comm->size, .parameters = parameters, .steps = options->total_steps}),
+            .ranks = options->comm->size,
+            .parameters = parameters,
+            .steps = options->total_steps,
+            .on_card = zr_backend_may_be_card(options->backend, options->comm->size)}),
         .logger = options->comm->rank == 0 ? &options->logger : NULL,
     };
     how.facts.micro_batch = options->shape.batch;
@@ -126,8 +129,7 @@ static zero_status prepare_queue_and_plan(making *m, zero_error *error)
 {
     const zero_options *options = m->options;
     zr_backend_configure(m->run.config);
-    ZERO_TRY(
-        zr_said_queue_open(options->backend, ZR_MAX(options->threads, 1), &m->queue, error));
+    ZERO_TRY(zr_said_queue_open(options->backend, ZR_MAX(options->threads, 1), &m->queue, error));
     ZERO_TRY(zr_model_tiles_check(m->run.config, m->run.part.model, error));
     ZERO_TRY(zr_model_lora_check(m->run.config, m->run.part.model, error));
     ZERO_TRY(zr_model_preference_check(m->run.config, m->run.part.model, error));

@@ -65,8 +65,7 @@ static zero_status find_choice(const zero_options *options, const zr_config *con
     zr_queue *queue = NULL;
     *out = 0;
     zr_backend_configure(config);
-    ZERO_TRY(
-        zr_said_queue_open(options->backend, ZR_MAX(options->threads, 1), &queue, error));
+    ZERO_TRY(zr_said_queue_open(options->backend, ZR_MAX(options->threads, 1), &queue, error));
     int i = 0;
     while (i < ZR_TILINGS && !tiling_fits(options, config, queue, shape, &zr_tilings[i]))
         i++;

@@ -18,6 +18,7 @@
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
+struct __align__(8) uint2 { unsigned x, y; };
 struct __align__(16) uint4 { unsigned x, y, z, w; };
 
 #define threadIdx (simt::running->self().index)
@@ -33,6 +34,7 @@ struct __align__(16) uint4 { unsigned x, y, z, w; };
 #define __shfl_down_sync(mask, value, by)                                                          \
     simt::shuffle(mask, value, simt::lane() + (by), SIMT_SITE("__shfl_down_sync"))
 #define __shfl_sync(mask, value, lane) simt::shuffle(mask, value, lane, SIMT_SITE("__shfl_sync"))
+#define __ballot_sync(mask, says_so) simt::ballot(mask, says_so, SIMT_SITE("__ballot_sync"))
 #define mma_16816(d, a, b) simt::multiply_16816(d, a, b, SIMT_SITE("mma.sync"))
 
 namespace simt {
@@ -56,6 +58,17 @@ template <class T> T shuffle(uint32_t mask, T value, unsigned from, site where)
     const unsigned lanes = running->warps[running->self().warp].threads;
     memcpy(&value, all[from < lanes ? from : lane()], sizeof value);
     return value;
+}
+
+// A bit for each lane, set where that lane says so.
+inline uint32_t ballot(uint32_t mask, bool says_so, site where)
+{
+    const uint32_t mine = says_so;
+    const lane_words *all = exchange(mask, &mine, 1, where);
+    uint32_t bits = 0;
+    for (unsigned i = 0; i < running->warps[running->self().warp].threads; i++)
+        bits |= all[i][0] << i;
+    return bits;
 }
 
 // One of the two bf16 in a word.
@@ -97,6 +110,7 @@ template <class T> T atomicAdd(T *at, T more)
     return old;
 }
 
+inline int __popc(uint32_t bits) { return __builtin_popcount(bits); }
 inline float __expf(float x) { return expf(x); }
 
 inline uint32_t __float_as_uint(float value)
@@ -111,6 +125,13 @@ inline float __uint_as_float(uint32_t bits)
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
+}
+
+inline long long __double_as_longlong(double value)
+{
+    long long bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
 }
 
 // The conversions of kernel.h, which a card has as instructions.

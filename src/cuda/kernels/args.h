@@ -1,11 +1,11 @@
 // What kernels get: one structure by value each, ZR_ARGS_KERNEL. gcc, g++ (for the emulated driver)
-// and NVRTC read its declaration, and each checks that it has no gaps, so that all lay it out alike:
-// members of eight bytes come first, and those of four in pairs.
+// and NVRTC read its declaration, and each checks that it has no gaps, so that all lay it out
+// alike: members of eight bytes come first, and those of four in pairs.
 //
 //   #define ZR_ARGS_add(P, V, S, R)  P(const void, x) V(int64_t, n) ...
 //
-// P(type, name): an address in memory that the device reaches; V(type, name): a value; S(type, name,
-// count): an array of such addresses; R(type, name, count): an array of values.
+// P(type, name): an address in memory that the device reaches; V(type, name): a value; S(type,
+// name, count): an array of such addresses; R(type, name, count): an array of values.
 #ifndef ZR_CUDA_ARGS_H
 #define ZR_CUDA_ARGS_H
 
@@ -30,12 +30,7 @@ typedef unsigned long long uintptr_t;
 #endif
 
 // Types of elements, numbered as zero_dtype is (launch.h checks it).
-enum zr_kernel_type {
-    ZR_TYPE_F32 = 0,
-    ZR_TYPE_BF16 = 1,
-    ZR_TYPE_F16 = 2,
-    ZR_TYPE_U8 = 6
-};
+enum zr_kernel_type { ZR_TYPE_F32 = 0, ZR_TYPE_BF16 = 1, ZR_TYPE_F16 = 2, ZR_TYPE_U8 = 6 };
 
 #define ZR_ARGS_ADDRESS(type, name) type *name;
 #define ZR_ARGS_VALUE(type, name) type name;
@@ -55,6 +50,7 @@ enum zr_kernel_type {
                        0 ZR_ARGS_##kernel(ZR_ARGS_BYTES_OF_ADDRESS, ZR_ARGS_BYTES_OF_VALUE,        \
                                           ZR_ARGS_BYTES_OF_ADDRESSES, ZR_ARGS_BYTES_OF_VALUES),    \
                    "the structure of " #kernel " has gaps");                                       \
-    ZR_ARGS_ASSERT(sizeof(zr_##kernel##_args) <= 4096, "the structure of " #kernel " is too large");
+    ZR_ARGS_ASSERT(sizeof(zr_##kernel##_args) <= 4096, "the structure of " #kernel " is too "      \
+                                                       "large");
 
 #endif

@@ -70,8 +70,7 @@ __device__ __forceinline__ void put(void *array, int type, int64_t i, float valu
     if (type == ZR_TYPE_F32)
         ((float *)array)[i] = value;
     else
-        ((uint16_t *)array)[i] =
-            type == ZR_TYPE_BF16 ? float_to_bf16(value) : float_to_f16(value);
+        ((uint16_t *)array)[i] = type == ZR_TYPE_BF16 ? float_to_bf16(value) : float_to_f16(value);
 }
 
 // Eight elements as they lie: one load of sixteen bytes, of fp32 two. `at` is aligned to them.

@@ -1,0 +1,47 @@
+// What a card is, for doctor and for `auto`.
+#include "cuda/card.h"
+#include "cuda/cards.h"
+
+#include <stdio.h>
+
+int zr_cuda_card_count(void)
+{
+    int count = 0;
+    const zr_cuda_driver *cu = zr_cuda_driver_get(NULL);
+    if (!cu || cu->cuDeviceGetCount(&count))
+        return 0;
+    return ZR_MIN(count, (int)ZR_CUDA_MOST_CARDS);
+}
+
+static zero_status describe(zr_cuda_card *card, zr_cuda_card_fact *out, zero_error *error)
+{
+    size_t unused = 0, all = 0;
+    zr_cuda_library_fact library;
+    ZERO_TRY(zr_cuda_card_enter(card, error));
+    ZR_CUDA_TRY(card, error, cuMemGetInfo_v2, &unused, &all);
+    *out = (zr_cuda_card_fact){.capability = card->capability,
+                               .multiprocessors = card->multiprocessors,
+                               .unused = (int64_t)unused,
+                               .all = (int64_t)all};
+    snprintf(out->name, sizeof out->name, "%s", card->name);
+    int *const versions[] = {[ZR_CUDA_DRIVER] = &out->driver,
+                             [ZR_CUDA_CUBLASLT] = &out->cublaslt,
+                             [ZR_CUDA_NVRTC] = &out->nvrtc};
+    for (int i = 0; i < ZR_CUDA_LIBRARIES; i++) {
+        zr_cuda_library_look((zr_cuda_library)i, &library);
+        *versions[i] = library.version;
+    }
+    return ZERO_OK;
+}
+
+zero_status zr_cuda_card_look(int number, zr_cuda_card_fact *out, zero_error *error)
+{
+    zr_cuda_card *card;
+    *out = (zr_cuda_card_fact){0};
+    if (number < 0 || number >= ZR_CUDA_MOST_CARDS)
+        return zr_fail(error, ZERO_ERR_USAGE, "there is no card \"cuda:%d\"", number);
+    ZERO_TRY(zr_cuda_card_open(number, &card, error));
+    zero_status status = describe(card, out, error);
+    zr_cuda_card_close(card);
+    return status;
+}
