@@ -327,3 +327,15 @@ zr_cuda_result cuMemHostGetDevicePointer_v2(zr_cuda_address *at, void *host, uns
     *at = (zr_cuda_address)host;
     return ZR_CUDA_SUCCESS;
 }
+
+zr_cuda_result cuPointerGetAttribute(void *value, unsigned attribute, zr_cuda_address at)
+{
+    const call here("cuPointerGetAttribute");
+    if (here.result)
+        return here.result;
+    if (attribute != ZR_CU_POINTER_ATTRIBUTE_MEMORY_TYPE || !reach(at, 1, false))
+        return ZR_CUDA_ERROR_INVALID_VALUE;
+    const unsigned type = is_device_address(at) ? ZR_CU_MEMORYTYPE_DEVICE : ZR_CU_MEMORYTYPE_HOST;
+    memcpy(value, &type, sizeof type);
+    return ZR_CUDA_SUCCESS;
+}
