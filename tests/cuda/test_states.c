@@ -137,9 +137,11 @@ static zr_op update_from(const step *u, int k, const vectors *v, int64_t from, i
     void *state0 = element_of(of.states, v->state0, from),
          *state1 = element_of(of.states, v->state1, from);
     const void *g = element_of(of.gradient, v->g, from);
+    // A buffer that SGD does not need stays as it is.
+    const bool lacks_state = k == SGD_WITHOUT_MOMENTUM && of.gradient == ZERO_F32;
     if (k == LAMB)
         return zr_op_lamb_direction(&of, &u->at, p, state0, state1, g, v->direction + from);
-    return zr_op_update(&of, &u->at, p, k == SGD_WITHOUT_MOMENTUM ? NULL : state0,
+    return zr_op_update(&of, &u->at, p, lacks_state ? NULL : state0,
                         has_two_states(k) ? state1 : NULL,
                         v->scales0 ? v->scales0 + from / BLOCK : NULL,
                         v->scales1 ? v->scales1 + from / BLOCK : NULL, g,

@@ -128,7 +128,8 @@ __device__ __forceinline__ void fill_coder(coder &to, const float *map)
     }
 }
 
-// The code of a number is the number of borders that lie below it (base/dynamic_map.c).
+// The code of a number is the number of borders that lie below it (base/dynamic_map.c): the least
+// code where it is below all values of the map, or no number.
 __device__ __forceinline__ uint32_t code_of(const coder &by, float value)
 {
     int code = 0;
@@ -137,15 +138,11 @@ __device__ __forceinline__ uint32_t code_of(const coder &by, float value)
     return code;
 }
 
-// Encodes eight of a block's elements, times `inverse`. A number that is none counts as the least
-// one.
 __device__ __forceinline__ void encode(const coder &by, const float values[8], float inverse,
-                                       float least, uint32_t out[8])
+                                       uint32_t out[8])
 {
-    for (int k = 0; k < 8; k++) {
-        const float value = values[k] * inverse;
-        out[k] = code_of(by, value > least ? value : least);
-    }
+    for (int k = 0; k < 8; k++)
+        out[k] = code_of(by, values[k] * inverse);
 }
 
 // The largest magnitude that a warp's lanes have; numbers that are none do not count.
@@ -239,8 +236,8 @@ __device__ __forceinline__ void update_lane(const zr_update_blocks_args &a, cons
     if (a.parameters)
         put_eight(a.parameters, a.parameters_type, aligned, i, left, p);
     const float now0 = largest_of(m), now1 = largest_of(v); // after all lanes have read the scales
-    encode(first, m, inverse_of(now0), -1, codes0);
-    encode(second, v, inverse_of(now1), 0, codes1);
+    encode(first, m, inverse_of(now0), codes0);
+    encode(second, v, inverse_of(now1), codes1);
     store_codes(a.codes0 + i, aligned, left, codes0);
     store_codes(a.codes1 + i, aligned, left, codes1);
     if (i % block_elements == 0) {
