@@ -108,7 +108,7 @@ stand_in "$folder" test_cuda_elements 'echo "[  PASSED  ] 1 test(s)."; echo "[  
 stand_in "$folder" test_cuda_rows 'exec sleep 100'
 parts 200 --backend cpu bits:gpt2
 told "of['bits gpt2:stage2:same']['ok'] is False and 'differ' in of['bits gpt2:stage2:same']['why'] and of['bits gpt2:stage1:same']['ok'] and 'bits llama' not in of"
-told "of['bits gpt2:stage3']['why'].startswith('status 9: ') and of['bits gpt2:host:same']['ok']"
+told "of['bits gpt2:stage3']['why'].startswith('status 9: ') and of['bits gpt2:host:near']['apart'] == 0"
 parts 200 kernels:rows kernels:elements kernels:card --limit 2
 told "'longer than 2 s' in of['kernels rows']['why'] and of['kernels elements']['skipped'] == 'no time was left' and of['kernels card']['ok'] is None"
 parts 200 kernels:elements kernels:card
