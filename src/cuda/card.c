@@ -108,6 +108,7 @@ static zero_status load_kernels(zr_cuda_card *card, zero_error *error)
 
 static void close_all(zr_cuda_card *card)
 {
+    zr_cuda_products_end(card);
     if (card->blas_handle)
         card->blas->cublasLtDestroy(card->blas_handle);
     for (int f = 0; f < FILE_COUNT; f++)
@@ -134,6 +135,7 @@ static zero_status open_all(zr_cuda_card *card, int number, zero_error *error)
     if (blas)
         return zr_fail(error, ZERO_ERR_UNSUPPORTED, "cuda:%d: cublasLtCreate failed: %s", number,
                        card->blas->cublasLtGetStatusString(blas));
+    ZERO_TRY(zr_cuda_products_begin(card, error));
     return load_kernels(card, error);
 }
 

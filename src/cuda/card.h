@@ -21,8 +21,9 @@ typedef struct zr_cuda_card {
     zr_cuda_device id;
     int capability, multiprocessors;
     char name[128];
-    zr_blas_handle blas_handle; // for the products of all queues
-    zr_cuda_module modules[8];  // by file
+    zr_blas_handle blas_handle;        // for the products of all queues
+    struct zr_cuda_products *products; // the shapes that were multiplied so far (products.c)
+    zr_cuda_module modules[16];        // by file
     zr_cuda_function functions[ZR_CUDA_KERNEL_COUNT];
     char warning[ZERO_MESSAGE_BYTES]; // of the cache of images, or empty
 } zr_cuda_card;
@@ -39,6 +40,10 @@ zero_status zr_cuda_card_enter(zr_cuda_card *card, zero_error *error);
 // Fails with the name of a call, the driver's text, and what the card has unused.
 zero_status zr_cuda_fail(zr_cuda_card *card, const char *call, zr_cuda_result result,
                          zero_error *error);
+
+// products.c: makes and frees what a card keeps of the shapes that it has multiplied.
+zero_status zr_cuda_products_begin(zr_cuda_card *card, zero_error *error);
+void zr_cuda_products_end(zr_cuda_card *card);
 
 // Calls a function of the driver, and returns from the caller if it fails.
 #define ZR_CUDA_TRY(card, error, name, ...)                                                        \

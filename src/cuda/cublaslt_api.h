@@ -33,6 +33,7 @@ typedef struct zr_blas_choice { // an algorithm that fits, best first
     X(CUBLAS_OP_T, 1)                                                                              \
     X(CUBLAS_COMPUTE_32F, 68)                                                                      \
     X(CUDA_R_32F, 0)                                                                               \
+    X(CUDA_R_16F, 2)                                                                               \
     X(CUDA_R_16BF, 14)                                                                             \
     X(CUBLASLT_MATMUL_DESC_TRANSA, 3)                                                              \
     X(CUBLASLT_MATMUL_DESC_TRANSB, 4)                                                              \
@@ -49,6 +50,10 @@ typedef struct zr_blas_choice { // an algorithm that fits, best first
     X(CUBLASLT_EPILOGUE_BGRADB, 512)                                                               \
     X(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, 1)                                                 \
     X(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, 3)                                               \
+    X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, 5)                                               \
+    X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, 6)                                               \
+    X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, 7)                                               \
+    X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, 8)                                               \
     X(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, 2)
 
 #define ZR_BLAS_CONSTANT(name, value) ZR_##name = value,

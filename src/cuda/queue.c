@@ -55,7 +55,6 @@ void zr_cuda_queue_close(zr_queue *queue)
             card->cu->cuEventDestroy_v2(self->events[e]);
     if (self->stream)
         card->cu->cuStreamDestroy_v2(self->stream);
-    zr_cuda_products_forget(queue);
     zr_cuda_card_close(card);
     zr_free(self);
 }

@@ -10,7 +10,4 @@ uint64_t zr_cuda_queue_mark(zr_queue *queue);
 void zr_cuda_queue_after(zr_queue *queue, zr_mark mark);
 zero_status zr_cuda_queue_finish(zr_mark mark, double seconds, zero_error *error);
 
-// products.c: frees what the queue keeps of the shapes that it has multiplied.
-void zr_cuda_products_forget(zr_queue *queue);
-
 #endif

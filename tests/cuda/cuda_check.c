@@ -194,10 +194,8 @@ static void send(checked *c)
     }
 }
 
-static void run_card(checked *c, const char *what)
+static void run_card(checked *c, const char *what, void *scratch, size_t bytes)
 {
-    size_t bytes = zr_op_scratch(card_queue, c->op);
-    void *scratch = bytes ? take(ZR_MEMORY_DEVICE, bytes) : NULL;
     send(c);
     zr_run(card_queue, zr_op_fill(&(zr_bytes){.bytes = (int64_t)bytes, .value = 0xff}, scratch));
     zr_queue with = zr_queue_with_scratch(card_queue, scratch, bytes);
@@ -205,8 +203,6 @@ static void run_card(checked *c, const char *what)
     for (int i = 0; i < c->region_count; i++)
         copy(c->regions[i].card, c->regions[i].staged, c->regions[i].bytes);
     finish(what);
-    if (scratch)
-        give_back(ZR_MEMORY_DEVICE, scratch, bytes);
 }
 
 // ---- comparing ----
@@ -291,10 +287,11 @@ static void check_orders(checked *c, const char *what)
 {
     static const char *const orders[] = {"backward", "drawn", "forward"};
     char *first = NULL;
-    size_t bytes;
+    size_t bytes, scratch_bytes = zr_op_scratch(card_queue, c->op);
+    void *scratch = scratch_bytes ? take(ZR_MEMORY_DEVICE, scratch_bytes) : NULL;
     for (int i = 0; i < ZR_COUNT(orders); i++) {
         setenv("EMULATED_ORDER", orders[i], 1);
-        run_card(c, what);
+        run_card(c, what, scratch, scratch_bytes);
         char *now = results_new(c, &bytes);
         if (first && memcmp(first, now, bytes))
             fail_msg("%s: orders %s and %s of threads give other bits", what, orders[0], orders[i]);
@@ -304,6 +301,8 @@ static void check_orders(checked *c, const char *what)
             first = now;
     }
     free(first);
+    if (scratch)
+        give_back(ZR_MEMORY_DEVICE, scratch, scratch_bytes);
 }
 
 void cuda_check_one(const char *what, zr_op op, cuda_tolerance tolerance, int operand,

@@ -1,8 +1,7 @@
-// What every call of the emulated driver begins with: it counts, may fail on demand, and remembers
-// its name. Also the handles that programs hold, and the report at exit.
+// What every call of the emulated driver begins with: it takes the lock, counts, may fail on
+// demand, and remembers its name. Also the report at exit.
 #include "emulated.h"
 
-#include <algorithm>
 #include <map>
 #include <unistd.h>
 
@@ -13,12 +12,10 @@ namespace {
 struct driver {
     bool initialised = false;
     zr_cuda_result broken = 0;
-    const char *last = "none";
     long calls = 0;
     std::map<std::string, long> calls_of;
     std::string fail_name, fail_how;
     long fail_number = 0;
-    std::vector<emulated_handle *> handles;
     std::vector<std::string> misuses;
 };
 
@@ -29,9 +26,10 @@ driver &self()
     return only;
 }
 
-thread_local bool context_is_current;
+thread_local const char *last = "none";
 
-bool is_to_fail(const char *name)
+// Whether this call fails. One that is to hang lets the others go on without it.
+bool is_to_fail(const char *name, std::unique_lock<std::recursive_mutex> &held)
 {
     driver &d = self();
     long number = ++d.calls_of[name];
@@ -41,8 +39,11 @@ bool is_to_fail(const char *name)
         return false;
     if (d.fail_how == "abort")
         abort();
-    while (d.fail_how == "hang")
-        pause();
+    if (d.fail_how == "hang") {
+        held.unlock();
+        for (;;)
+            pause();
+    }
     return true;
 }
 
@@ -70,13 +71,13 @@ void write_count()
 
 void report()
 {
+    std::lock_guard<std::recursive_mutex> alone(driver_lock());
     write_count();
     if (!setting("EMULATED_LEAKS", 0))
         return;
     std::vector<std::string> found = self().misuses;
     list_memory(found);
-    for (emulated_handle *handle : self().handles)
-        found.push_back(std::string("not given back: a ") + handle->kind());
+    list_handles(found);
     for (const std::string &what : found)
         fprintf(stderr, "emulated driver: %s\n", what.c_str());
     if (!found.empty())
@@ -99,55 +100,53 @@ simt::order thread_order()
     return text && !strcmp(text, "drawn") ? simt::order::drawn : simt::order::forward;
 }
 
-zr_cuda_result begin(const char *name, bool needs_context)
+std::recursive_mutex &driver_lock()
+{
+    static std::recursive_mutex &only = *new std::recursive_mutex;
+    return only;
+}
+
+call::call(const char *name, bool needs_context) : result(ZR_CUDA_SUCCESS), held(driver_lock())
 {
     driver &d = self();
-    d.last = name;
+    last = name;
     if (!strcmp(name, "cuInit") && !d.initialised) {
         d.initialised = true;
         read_failure();
         atexit(report);
     }
-    if (is_to_fail(name))
-        return ZR_CUDA_ERROR_UNKNOWN;
-    if (!d.initialised)
-        return ZR_CUDA_ERROR_NOT_INITIALIZED;
-    if (d.broken)
-        return d.broken;
-    return needs_context && !context_is_current ? ZR_CUDA_ERROR_INVALID_CONTEXT : ZR_CUDA_SUCCESS;
+    if (is_to_fail(name, held))
+        result = ZR_CUDA_ERROR_UNKNOWN;
+    else if (!d.initialised)
+        result = ZR_CUDA_ERROR_NOT_INITIALIZED;
+    else if (d.broken)
+        result = d.broken;
+    else if (needs_context && !current_context())
+        result = ZR_CUDA_ERROR_INVALID_CONTEXT;
 }
 
-const char *last_call() { return self().last; }
+void call::pause()
+{
+    held.unlock();
+    usleep(20);
+    held.lock();
+}
+
+zr_cuda_result begin(const char *name, bool needs_context)
+{
+    return call(name, needs_context).result;
+}
+
+const char *last_call() { return last; }
 
 zr_cuda_result broken() { return self().broken; }
 
-zr_cuda_result break_device(zr_cuda_result why) { return self().broken = why; }
+void break_process(zr_cuda_result why)
+{
+    if (!self().broken)
+        self().broken = why;
+}
 
 void misuse(const std::string &what) { self().misuses.push_back(what); }
-
-void make_current(bool is) { context_is_current = is; }
-
-void keep(emulated_handle *handle) { self().handles.push_back(handle); }
-
-const std::vector<emulated_handle *> &handles() { return self().handles; }
-
-bool is_alive(const void *handle)
-{
-    const auto &all = self().handles;
-    return std::find(all.begin(), all.end(), handle) != all.end();
-}
-
-bool destroy(emulated_handle *handle)
-{
-    auto &all = self().handles;
-    auto at = std::find(all.begin(), all.end(), handle);
-    if (at == all.end()) {
-        misuse(std::string(last_call()) + " of what is not there");
-        return false;
-    }
-    all.erase(at);
-    delete handle;
-    return true;
-}
 
 } // namespace emulated

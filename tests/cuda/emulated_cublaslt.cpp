@@ -1,8 +1,11 @@
-// A libcublasLt.so over the emulated driver: products by plain loops, sums in fp32. It refuses what
-// cuBLASLt's manual does not list for bf16 operands: other types, strides shorter than a column,
+// A libcublasLt.so over the emulated driver: products by plain loops, sums in fp32, in the order of
+// k. It refuses what cuBLASLt's manual does not list: other types, strides shorter than a column,
 // matrices that do not fit together, operands that are not aligned to 16 bytes, an epilogue without
-// its pointers. EMULATED_FAIL knows its functions, too.
+// its pointers. EMULATED_FAIL knows its functions, too. EMULATED_EPILOGUES=none: the heuristic has
+// nothing for products with an epilogue. Any thread calls it.
 #include "../../src/cuda/cublaslt_api.h"
+#include "simt.h"
+
 #include "emulated.h"
 
 #include <algorithm>
@@ -24,6 +27,7 @@ struct zr_blas_layout_data {
 struct zr_blas_wishes_data {
     size_t workspace = 0;
     uint32_t sums = 0;
+    uint32_t alignments[4] = {256, 256, 256, 256}; // of A, B, C, D
 };
 
 #define EMULATED_BLAS(result, name, parameters) EMULATED_API result name parameters;
@@ -56,21 +60,23 @@ struct matrix {
 
     static float read(const char *at, unsigned type, size_t place)
     {
-        uint32_t bits = type == ZR_CUDA_R_32F ? ((const uint32_t *)at)[place]
-                                              : (uint32_t)((const uint16_t *)at)[place] << 16;
-        float value;
-        memcpy(&value, &bits, sizeof value);
-        return value;
+        if (type == ZR_CUDA_R_32F)
+            return ((const float *)at)[place];
+        const uint16_t bits = ((const uint16_t *)at)[place];
+        return type == ZR_CUDA_R_16F ? zr_half_to_float(bits)
+                                     : __uint_as_float((uint32_t)bits << 16);
     }
 
     static void write(char *at, unsigned type, size_t place, float value)
     {
-        uint32_t bits;
-        memcpy(&bits, &value, sizeof bits);
+        const uint32_t bits = __float_as_uint(value);
         if (type == ZR_CUDA_R_32F)
-            ((uint32_t *)at)[place] = bits;
+            ((float *)at)[place] = value;
+        else if (type == ZR_CUDA_R_16F)
+            ((uint16_t *)at)[place] = zr_float_to_half(value);
         else
-            ((uint16_t *)at)[place] = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+            ((uint16_t *)at)[place] =
+                std::isnan(value) ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
     }
 };
 
@@ -140,15 +146,58 @@ void add_sums(const work &w)
     }
 }
 
+// Sums are made of this many rows and columns at a time.
+constexpr int64_t tile_rows = 8, tile_columns = 4;
+
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+// op(A) as (k, rows of D), or op(B) as (columns of D, k): dense, in fp32, padded by zeros.
+std::vector<float> dense(const matrix &of, bool turned, int64_t lines, int64_t line)
+{
+    std::vector<float> out((size_t)(lines * line));
+    const zr_blas_layout_data &layout = of.layout;
+    for (int64_t column = 0; column < layout.columns; column++)
+        for (int64_t row = 0; row < layout.rows; row++)
+            out[turned ? row * line + column : column * line + row] =
+                matrix::read(of.at, layout.type, row + column * layout.stride);
+    return out;
+}
+
+// One tile of D: a(k, line) from its first row on, b(tile_columns, k).
+void sum_tile(const float *a, int64_t line, const float *b, int64_t k,
+              float sums[tile_columns][tile_rows])
+{
+    float sum[tile_columns][tile_rows] = {};
+    for (int64_t i = 0; i < k; i++, a += line)
+        for (int64_t column = 0; column < tile_columns; column++)
+            for (int64_t row = 0; row < tile_rows; row++)
+                sum[column][row] += a[row] * b[column * k + i];
+    memcpy(sums, sum, sizeof sum);
+}
+
+void store_tile(const work &w, int64_t first_row, int64_t first_column,
+                const float sums[tile_columns][tile_rows])
+{
+    const int64_t rows = std::min(tile_rows, w.m - first_row),
+                  columns = std::min(tile_columns, w.n - first_column);
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t i = 0; i < rows; i++) {
+            const int64_t row = first_row + i, column = first_column + j;
+            float value = w.alpha * sums[j][i] + (w.beta ? w.beta * w.d.get(row, column) : 0);
+            w.d.set(row, column, apply_epilogue(w, row, column, value));
+        }
+}
+
 bool multiply(const work &w)
 {
-    for (int64_t row = 0; row < w.m; row++)
-        for (int64_t column = 0; column < w.n; column++) {
-            float sum = 0;
-            for (int64_t k = 0; k < w.k; k++)
-                sum += w.a.get(row, k) * w.b.get(k, column);
-            float value = w.alpha * sum + (w.beta ? w.beta * w.d.get(row, column) : 0);
-            w.d.set(row, column, apply_epilogue(w, row, column, value));
+    const int64_t line = round_up(w.m, tile_rows), lines = round_up(w.n, tile_columns);
+    const std::vector<float> a = dense(w.a, w.a.turned, w.k, line),
+                             b = dense(w.b, w.b.turned, lines, w.k);
+    float sums[tile_columns][tile_rows];
+    for (int64_t column = 0; column < lines; column += tile_columns)
+        for (int64_t row = 0; row < line; row += tile_rows) {
+            sum_tile(a.data() + row, line, b.data() + column * w.k, w.k, sums);
+            store_tile(w, row, column, sums);
         }
     if (writes_sums(w.epilogue))
         add_sums(w);
@@ -159,13 +208,18 @@ size_t width_of(unsigned type) { return type == ZR_CUDA_R_32F ? 4 : 2; }
 
 bool is_layout(const zr_blas_layout_data *layout)
 {
-    return layout && layout->rows > 0 && layout->columns > 0 && layout->stride >= layout->rows &&
-           layout->stride * width_of(layout->type) % 16 == 0;
+    return layout && layout->rows > 0 && layout->columns > 0 && layout->stride >= layout->rows;
 }
 
-bool is_operand(const zr_blas_layout_data *layout)
+// The manual's table of types for sums in fp32: A and B alike, and D as they are or in fp32.
+bool are_types(unsigned a, unsigned b, unsigned d)
 {
-    return is_layout(layout) && layout->type == ZR_CUDA_R_16BF;
+    return a == b && (d == a || d == ZR_CUDA_R_32F);
+}
+
+bool is_type(unsigned type)
+{
+    return type == ZR_CUDA_R_32F || type == ZR_CUDA_R_16BF || type == ZR_CUDA_R_16F;
 }
 
 // That the epilogue has what it reads or writes.
@@ -181,7 +235,7 @@ bool is_complete(const zr_blas_product_data &of, int64_t rows)
 bool fit(const zr_blas_product_data &of, const zr_blas_layout_data *a, const zr_blas_layout_data *b,
          const zr_blas_layout_data *d, work &out)
 {
-    if (!is_operand(a) || !is_operand(b) || !is_layout(d))
+    if (!is_layout(a) || !is_layout(b) || !is_layout(d) || !are_types(a->type, b->type, d->type))
         return false;
     out.a.turned = of.turn_a == ZR_CUBLAS_OP_T;
     out.b.turned = of.turn_b == ZR_CUBLAS_OP_T;
@@ -209,12 +263,18 @@ bool place_epilogue(const zr_blas_product_data &of, work &out)
         out.bias = (char *)emulated::reach(of.bias, count * width_of(out.d.layout.type), false);
     return (!of.bias || out.bias) &&
            (!has_aux(of.epilogue) ||
-            place((const void *)of.aux, {ZR_CUDA_R_16BF, out.m, out.n, of.aux_stride}, out.aux));
+            place((const void *)of.aux, {out.d.layout.type, out.m, out.n, of.aux_stride}, out.aux));
 }
 
 zr_blas_status begin(const char *name)
 {
     return emulated::begin(name) ? ZR_CUBLAS_STATUS_NOT_SUPPORTED : ZR_CUBLAS_STATUS_SUCCESS;
+}
+
+bool has_no_epilogues()
+{
+    const char *text = getenv("EMULATED_EPILOGUES");
+    return text && !strcmp(text, "none");
 }
 
 template <class T, class... Values> zr_blas_status make(const char *name, T **out, Values... values)
@@ -291,7 +351,7 @@ zr_blas_status cublasLtMatmulDescSetAttribute(zr_blas_product of, unsigned attri
 zr_blas_status cublasLtMatrixLayoutCreate(zr_blas_layout *out, unsigned type, uint64_t rows,
                                           uint64_t columns, int64_t stride)
 {
-    if (type != ZR_CUDA_R_16BF && type != ZR_CUDA_R_32F)
+    if (!is_type(type))
         return refused;
     return make("cublasLtMatrixLayoutCreate", out, type, (int64_t)rows, (int64_t)columns, stride);
 }
@@ -318,10 +378,20 @@ zr_blas_status cublasLtMatmulPreferenceSetAttribute(zr_blas_wishes of, unsigned 
 {
     if (zr_blas_status status = begin("cublasLtMatmulPreferenceSetAttribute"))
         return status;
-    bool taken = attribute == ZR_CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES
-                     ? take(of->workspace, value, bytes)
-                     : attribute == ZR_CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK &&
-                           take(of->sums, value, bytes);
+    bool taken = false;
+    switch (attribute) {
+    case ZR_CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+        taken = take(of->workspace, value, bytes);
+        break;
+    case ZR_CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK: taken = take(of->sums, value, bytes); break;
+    case ZR_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
+    case ZR_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
+    case ZR_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
+    case ZR_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
+        taken = take(of->alignments[attribute - ZR_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES],
+                     value, bytes);
+        break;
+    }
     return taken ? (zr_blas_status)ZR_CUBLAS_STATUS_SUCCESS : refused;
 }
 
@@ -336,6 +406,8 @@ zr_blas_status cublasLtMatmulAlgoGetHeuristic(zr_blas_handle handle, zr_blas_pro
         return status;
     if (!handle || !wishes || asked < 1 || c != d || !fit(*product, a, b, d, w))
         return refused;
+    if (product->epilogue != ZR_CUBLASLT_EPILOGUE_DEFAULT && has_no_epilogues())
+        return ZR_CUBLAS_STATUS_NOT_SUPPORTED;
     for (*found = 0; *found < std::min(asked, 2); ++*found) {
         choices[*found] = {};
         choices[*found].algorithm.data[0] = signature + *found;

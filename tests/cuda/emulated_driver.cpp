@@ -1,5 +1,5 @@
 // The emulated driver's device, context, images and texts of errors.
-#include "emulated.h"
+#include "emulated_schedule.h"
 
 using namespace emulated;
 
@@ -49,10 +49,13 @@ const error_text error_texts[] = {
     {ZR_CUDA_ERROR_UNKNOWN, "unknown error"},
 };
 
-bool is_device(zr_cuda_device device)
+int device_count()
 {
-    return device >= 0 && device < setting("EMULATED_DEVICES", 1);
+    const long count = setting("EMULATED_DEVICES", 1);
+    return count < 0 ? 0 : count > emulated_most_devices ? emulated_most_devices : (int)count;
 }
+
+bool is_device(zr_cuda_device device) { return device >= 0 && device < device_count(); }
 
 constexpr uint32_t fatbin_magic = 0xba55ed50, elf_magic = 0x464c457f;
 constexpr uint16_t cuda_machine = 190;
@@ -77,8 +80,9 @@ std::string elf_bytes(const char *image)
 
 zr_cuda_result cuInit(unsigned flags)
 {
-    if (zr_cuda_result r = begin("cuInit", false))
-        return r;
+    const call here("cuInit", false);
+    if (here.result)
+        return here.result;
     if (flags)
         return ZR_CUDA_ERROR_INVALID_VALUE;
     return is_device(0) ? ZR_CUDA_SUCCESS : ZR_CUDA_ERROR_NO_DEVICE;
@@ -97,28 +101,32 @@ zr_cuda_result cuGetErrorString(zr_cuda_result error, const char **text)
 
 zr_cuda_result cuDriverGetVersion(int *version)
 {
-    if (zr_cuda_result r = begin("cuDriverGetVersion", false))
-        return r;
+    const call here("cuDriverGetVersion", false);
+    if (here.result)
+        return here.result;
 #ifdef EMULATED_CUDA12
-    *version = 12040;
+    const int usual = 12040;
 #else
-    *version = 13000;
+    const int usual = 13000;
 #endif
+    *version = (int)setting("EMULATED_DRIVER", usual);
     return ZR_CUDA_SUCCESS;
 }
 
 zr_cuda_result cuDeviceGetCount(int *count)
 {
-    if (zr_cuda_result r = begin("cuDeviceGetCount", false))
-        return r;
-    *count = is_device(0);
+    const call here("cuDeviceGetCount", false);
+    if (here.result)
+        return here.result;
+    *count = device_count();
     return ZR_CUDA_SUCCESS;
 }
 
 zr_cuda_result cuDeviceGet(zr_cuda_device *device, int number)
 {
-    if (zr_cuda_result r = begin("cuDeviceGet", false))
-        return r;
+    const call here("cuDeviceGet", false);
+    if (here.result)
+        return here.result;
     if (!is_device(number))
         return ZR_CUDA_ERROR_INVALID_DEVICE;
     *device = number;
@@ -127,8 +135,9 @@ zr_cuda_result cuDeviceGet(zr_cuda_device *device, int number)
 
 zr_cuda_result cuDeviceGetName(char *name, int bytes, zr_cuda_device device)
 {
-    if (zr_cuda_result r = begin("cuDeviceGetName", false))
-        return r;
+    const call here("cuDeviceGetName", false);
+    if (here.result)
+        return here.result;
     if (!is_device(device) || bytes < 1)
         return ZR_CUDA_ERROR_INVALID_VALUE;
     snprintf(name, bytes, "emulated");
@@ -137,8 +146,9 @@ zr_cuda_result cuDeviceGetName(char *name, int bytes, zr_cuda_device device)
 
 zr_cuda_result cuDeviceGetAttribute(int *value, unsigned wanted, zr_cuda_device device)
 {
-    if (zr_cuda_result r = begin("cuDeviceGetAttribute", false))
-        return r;
+    const call here("cuDeviceGetAttribute", false);
+    if (here.result)
+        return here.result;
     if (!is_device(device))
         return ZR_CUDA_ERROR_INVALID_DEVICE;
     const int capability = setting("EMULATED_CAPABILITY", 90);
@@ -154,33 +164,40 @@ zr_cuda_result cuDeviceGetAttribute(int *value, unsigned wanted, zr_cuda_device 
 
 zr_cuda_result cuDevicePrimaryCtxRetain(zr_cuda_context *context, zr_cuda_device device)
 {
-    if (zr_cuda_result r = begin("cuDevicePrimaryCtxRetain", false))
-        return r;
+    const call here("cuDevicePrimaryCtxRetain", false);
+    if (here.result)
+        return here.result;
     if (!is_device(device))
         return ZR_CUDA_ERROR_INVALID_DEVICE;
-    keep(*context = new CUctx_st);
+    CUctx_st &of = context_of(device);
+    if (of.users++ == 0) {
+        keep(&of);
+        read_schedule();
+    }
+    *context = &of;
     return ZR_CUDA_SUCCESS;
 }
 
 zr_cuda_result cuDevicePrimaryCtxRelease_v2(zr_cuda_device device)
 {
-    zr_cuda_result before = begin("cuDevicePrimaryCtxRelease_v2", false);
-    zr_cuda_result r =
-        is_device(device) ? ZR_CUDA_ERROR_INVALID_CONTEXT : ZR_CUDA_ERROR_INVALID_DEVICE;
-    for (emulated_handle *handle : handles())
-        if (auto *context = dynamic_cast<CUctx_st *>(handle)) {
-            destroy(context);
-            make_current(false);
-            r = ZR_CUDA_SUCCESS;
-            break;
-        }
-    return before ? before : r;
+    const call here("cuDevicePrimaryCtxRelease_v2", false);
+    zr_cuda_result r = ZR_CUDA_SUCCESS;
+    if (!is_device(device))
+        r = ZR_CUDA_ERROR_INVALID_DEVICE;
+    else if (!context_of(device).users)
+        r = ZR_CUDA_ERROR_INVALID_CONTEXT;
+    else if (--context_of(device).users == 0) {
+        forget(&context_of(device));
+        context_of(device).life++;
+    }
+    return here.result ? here.result : r;
 }
 
 zr_cuda_result cuCtxSetCurrent(zr_cuda_context context)
 {
-    if (zr_cuda_result r = begin("cuCtxSetCurrent", false))
-        return r;
+    const call here("cuCtxSetCurrent", false);
+    if (here.result)
+        return here.result;
     if (context && !find(context))
         return ZR_CUDA_ERROR_INVALID_CONTEXT;
     make_current(context);
@@ -189,8 +206,9 @@ zr_cuda_result cuCtxSetCurrent(zr_cuda_context context)
 
 zr_cuda_result cuModuleLoadData(zr_cuda_module *module, const void *image)
 {
-    if (zr_cuda_result r = begin("cuModuleLoadData"))
-        return r;
+    const call here("cuModuleLoadData");
+    if (here.result)
+        return here.result;
     const char *bytes = (const char *)image;
     std::string text;
     if (!image)
@@ -202,36 +220,39 @@ zr_cuda_result cuModuleLoadData(zr_cuda_module *module, const void *image)
     else if (read_at<uint32_t>(bytes, 0) != fatbin_magic)
         return ZR_CUDA_ERROR_INVALID_IMAGE;
     keep(*module = new CUmod_st);
+    (*module)->device = current_context()->device;
     (*module)->text = text;
     return ZR_CUDA_SUCCESS;
 }
 
 zr_cuda_result cuModuleUnload(zr_cuda_module module)
 {
-    zr_cuda_result before = begin("cuModuleUnload");
+    const call here("cuModuleUnload");
     zr_cuda_result r = destroy(module) ? ZR_CUDA_SUCCESS : ZR_CUDA_ERROR_INVALID_HANDLE;
-    return before ? before : r;
+    return here.result ? here.result : r;
 }
 
 zr_cuda_result cuModuleGetFunction(zr_cuda_function *function, zr_cuda_module module,
                                    const char *name)
 {
-    if (zr_cuda_result r = begin("cuModuleGetFunction"))
-        return r;
+    const call here("cuModuleGetFunction");
+    if (here.result)
+        return here.result;
     if (!find(module))
         return ZR_CUDA_ERROR_INVALID_HANDLE;
     const kernel *of = find_kernel(name);
     if (!of || (!module->text.empty() && module->text.find(name) == std::string::npos))
         return ZR_CUDA_ERROR_NOT_FOUND;
-    module->functions.push_back(*function = new CUfunc_st{of});
+    *function = add_function(*module, of);
     return ZR_CUDA_SUCCESS;
 }
 
 zr_cuda_result cuFuncGetAttribute(int *value, unsigned wanted, zr_cuda_function function)
 {
-    if (zr_cuda_result r = begin("cuFuncGetAttribute"))
-        return r;
-    if (!function || wanted > 15)
+    const call here("cuFuncGetAttribute");
+    if (here.result)
+        return here.result;
+    if (!find_function(function) || wanted > 15)
         return ZR_CUDA_ERROR_INVALID_VALUE;
     *value = 0; // the CPU has neither registers nor local memory to count
     return ZR_CUDA_SUCCESS;

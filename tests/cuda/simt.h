@@ -18,6 +18,7 @@
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
+struct __align__(8) uint2 { unsigned x, y; };
 struct __align__(16) uint4 { unsigned x, y, z, w; };
 
 #define threadIdx (simt::running->self().index)
@@ -126,6 +127,13 @@ inline float __uint_as_float(uint32_t bits)
     return value;
 }
 
+inline long long __double_as_longlong(double value)
+{
+    long long bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
 // The conversions of kernel.h, which a card has as instructions.
 inline float zr_half_to_float(uint16_t bits)
 {
@@ -149,5 +157,7 @@ inline uint16_t zr_float_to_half(float value)
     const uint32_t rest = (bits & 0x7fffffff) - (112u << 23);
     return (uint16_t)(sign | (rest + 0xfff + (rest >> 13 & 1)) >> 13);
 }
+
+#include "simt_tiles.h"
 
 #endif

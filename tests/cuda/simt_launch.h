@@ -47,6 +47,8 @@ inline void start_block(block &b, const stacks &memory)
         t.lane = i % warp_size;
         t.warp = i / warp_size;
         t.now = state::ready;
+        t.copies.clear();
+        t.groups = 0;
         t.index = dim3(i % b.shape.x, i / b.shape.x % b.shape.y, i / (b.shape.x * b.shape.y));
         context_prepare(t.self, memory.at(i), enter);
     }
@@ -92,6 +94,8 @@ inline std::string launch(dim3 grid, dim3 shape, order how, std::function<void()
         run_block(b, how);
     }
     running = nullptr;
+    for (thread &t : b.threads)
+        context_forget(t.self);
     return b.failure;
 }
 

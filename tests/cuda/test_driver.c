@@ -1,119 +1,7 @@
 // The emulated driver refuses what a real one refuses, tells of what the host and kernels may not
 // touch, and of what is not given back. Each test runs in a process of its own, since a device that
 // has failed stays so.
-#include <dlfcn.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-#include "../../src/cuda/driver_api.h"
-#include "kernels.h"
-
-static zr_cuda_driver cu;
-static zr_cuda_stream stream;
-
-// In the process of a part: cmocka's assertions would go on with the next test there.
-static void expect(bool is, const char *text, int line)
-{
-    if (is)
-        return;
-    fprintf(stderr, "line %d: not so: %s\n", line, text);
-    _exit(1);
-}
-
-#define EXPECT(condition) expect(condition, #condition, __LINE__)
-#define DONE(call) expect((call) == ZR_CUDA_SUCCESS, #call, __LINE__)
-#define REFUSED(why, call)                                                                         \
-    expect((call) == ZR_CUDA_ERROR_##why, #call " is refused: " #why, __LINE__)
-
-static void load(void)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/libcuda.so.1", getenv("EMULATED"));
-    void *library = dlopen(path, RTLD_NOW);
-    EXPECT(library != NULL);
-    void *found;
-#define LOAD(name, older, parameters)                                                              \
-    found = dlsym(library, #name);                                                                 \
-    EXPECT(found != NULL);                                                                         \
-    memcpy(&cu.name, &found, sizeof found);
-    ZR_CUDA_FUNCTIONS(LOAD)
-}
-
-static void open_device(void)
-{
-    zr_cuda_context context;
-    load();
-    DONE(cu.cuInit(0));
-    DONE(cu.cuDevicePrimaryCtxRetain(&context, 0));
-    DONE(cu.cuCtxSetCurrent(context));
-    DONE(cu.cuStreamCreate(&stream, ZR_CU_STREAM_NON_BLOCKING));
-}
-
-static zr_cuda_function open_copy(void)
-{
-    static const unsigned image[16] = {0xba55ed50};
-    zr_cuda_module module;
-    zr_cuda_function function;
-    DONE(cu.cuModuleLoadData(&module, image));
-    DONE(cu.cuModuleGetFunction(&function, module, "probe_copy"));
-    return function;
-}
-
-static zr_cuda_result launch(zr_cuda_function function, unsigned blocks, unsigned threads,
-                             probe_copy_args *a)
-{
-    void *list[] = {a};
-    return cu.cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, list, NULL);
-}
-
-static char told[4096]; // what the process of a test said on stderr
-
-// Runs a part of a test in a process of its own. Returns how that ended, as waitpid says it.
-static int run_apart(void (*part)(void))
-{
-    int ends[2], status = 0;
-    size_t used = 0;
-    assert_int_equal(pipe(ends), 0);
-    fflush(NULL);
-    pid_t process = fork();
-    if (process == 0) {
-        dup2(ends[1], 2);
-        close(ends[0]);
-        close(ends[1]);
-        signal(SIGSEGV, SIG_DFL); // which cmocka has taken
-        part();
-        exit(0);
-    }
-    close(ends[1]);
-    for (ssize_t got; (got = read(ends[0], told + used, sizeof told - 1 - used)) > 0;)
-        used += (size_t)got;
-    told[used] = 0;
-    close(ends[0]);
-    assert_int_equal(waitpid(process, &status, 0), process);
-    return status;
-}
-
-static void expect_told(const char *part)
-{
-    if (!strstr(told, part))
-        fail_msg("it said \"%s\", not \"%s\"", told, part);
-}
-
-static void expect_well(void (*part)(void))
-{
-    int status = run_apart(part);
-    if (status)
-        fail_msg("status %x: %s", (unsigned)status, told);
-}
+#include "driver_check.h"
 
 static void begin_in_order(void)
 {
@@ -176,6 +64,47 @@ static void register_memory(void)
     DONE(cu.cuMemHostUnregister(host));
     REFUSED(HOST_MEMORY_NOT_REGISTERED, cu.cuMemHostUnregister(host));
     free(host);
+}
+
+static void register_neighbours(void)
+{
+    zr_cuda_address at;
+    char *host = aligned_alloc(4096, 4096);
+    open_device();
+    DONE(cu.cuMemHostRegister_v2(host + 64, 64, 0));
+    DONE(cu.cuMemHostRegister_v2(host, 64, 0));
+    DONE(cu.cuMemHostRegister_v2(host + 256, 1000, 0));
+    REFUSED(HOST_MEMORY_ALREADY_REGISTERED, cu.cuMemHostRegister_v2(host + 127, 64, 0));
+    REFUSED(HOST_MEMORY_ALREADY_REGISTERED, cu.cuMemHostRegister_v2(host + 128, 129, 0));
+    DONE(cu.cuMemHostRegister_v2(host + 128, 128, 0));
+    DONE(cu.cuMemHostUnregister(host + 64));
+    DONE(cu.cuMemHostGetDevicePointer_v2(&at, host + 128, 0));
+    REFUSED(INVALID_VALUE, cu.cuMemHostGetDevicePointer_v2(&at, host + 64, 0));
+    free(host);
+}
+
+// An address is given again only when all others were.
+static void reuse_addresses(void)
+{
+    enum { ALL = 8, TAKEN = 8192 }; // a page that nobody may touch follows each
+    zr_cuda_address first, at, kept, over;
+    setenv("EMULATED_WINDOW", "65536", 1);
+    open_device();
+    kept = first = device_new(100);
+    for (int i = 1; i < ALL; i++) {
+        at = device_new(100);
+        EXPECT(at == first + (zr_cuda_address)i * TAKEN);
+        DONE(cu.cuMemFree_v2(at));
+    }
+    for (int i = 0; i < 20; i++) { // around what is kept
+        at = device_new(100);
+        EXPECT(at == kept + (zr_cuda_address)(i % (ALL - 1) + 1) * TAKEN);
+        DONE(cu.cuMemFree_v2(at));
+    }
+    at = device_new(40000);
+    REFUSED(OUT_OF_MEMORY, cu.cuMemAlloc_v2(&over, 20000));
+    REFUSED(INVALID_VALUE, cu.cuMemsetD8Async(kept, 1, 101, stream));
+    DONE(cu.cuMemsetD8Async(at, 1, 40000, stream));
 }
 
 static void launch_impossible(void)
@@ -288,6 +217,8 @@ static void test_refusals(void **state)
     expect_well(use_strange_handles);
     expect_well(copy_outside);
     expect_well(register_memory);
+    expect_well(register_neighbours);
+    expect_well(reuse_addresses);
     expect_well(launch_impossible);
     expect_well(load_strange_images);
     expect_well(time_events);
@@ -337,8 +268,8 @@ static void test_far_memory(void **state)
     expect_told("the host touched memory of the device: byte 5 of the 100 bytes of cuMemAlloc_v2 "
                 "number 1; the last call was cuMemsetD8Async");
     assert_int_not_equal(run_apart(go_past_the_end), 0);
-    expect_told("something went past the end of the 64 bytes of cuMemAlloc_v2 number 2; the last "
-                "call was cuLaunchKernel");
+    expect_told("something went past the end of the 64 bytes of cuMemAlloc_v2 number 2; "
+                "probe_copy ran; the last call was cuLaunchKernel");
     expect_well(write_to_a_pipe);
 }
 

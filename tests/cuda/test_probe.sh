@@ -51,9 +51,10 @@ ask --image "$GPU/kernels.h" copies words
 answers "one('copies')['call'] == 'cuModuleLoadData' and one('copies')['status'] == 200 and one('words')['ok']"
 
 # A folder with a blank, from which the probe is built with what a machine has.
-mkdir "some where"
-cp "$GPU"/* "some where/"
-(cd / && LD_LIBRARY_PATH="$WORK/none" timeout 100 "$WORK/some where/run" --out "$WORK/some where/out") >out.txt 2>err.txt || fail "it cannot be built: $(cat err.txt)"
+mkdir -p "some where/tools/gpu" "some where/src/cuda"
+cp "$GPU"/* "some where/tools/gpu/"
+cp "$GPU"/../../src/cuda/*_api.h "some where/src/cuda/"
+(cd / && LD_LIBRARY_PATH="$WORK/none" timeout 100 "$WORK/some where/tools/gpu/run" --out "$WORK/some where/out") >out.txt 2>err.txt || fail "it cannot be built: $(cat err.txt)"
 [ ! -s err.txt ] || fail "the compiler warns: $(cat err.txt)"
 answers "list(lines) == ['device'] and 'no driver' in one('device')['why']"
 
