@@ -23,7 +23,7 @@ typedef struct zr_cuda_card {
     char name[128];
     zr_blas_handle blas_handle;        // for the products of all queues
     struct zr_cuda_products *products; // the shapes that were multiplied so far (products.c)
-    zr_cuda_module modules[8];         // by file
+    zr_cuda_module modules[16];        // by file
     zr_cuda_function functions[ZR_CUDA_KERNEL_COUNT];
     char warning[ZERO_MESSAGE_BYTES]; // of the cache of images, or empty
 } zr_cuda_card;
