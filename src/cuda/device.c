@@ -87,8 +87,16 @@ typedef struct shared { // what a share holds
 
 static zero_status cuda_share(zr_device *device, const void *at, zr_share *out, zero_error *error)
 {
+    zr_cuda_card *card = card_of(device);
     const shared share = {(void *)at, getpid()};
+    unsigned type = 0;
     *out = (zr_share){{0}};
+    ZERO_TRY(zr_cuda_card_enter(card, error));
+    if (card->cu->cuPointerGetAttribute(&type, ZR_CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                        (uintptr_t)at) ||
+        type != ZR_CU_MEMORYTYPE_DEVICE)
+        return zr_fail(error, ZERO_ERR_USAGE, "cuda:%d: %p is no memory of the card", card->number,
+                       at);
     memcpy(out->bytes, &share, sizeof share);
     return ZERO_OK;
 }

@@ -48,6 +48,9 @@ typedef struct CUgraphExec_st *zr_cuda_graph_exec;
     X(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 88)                                              \
     X(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 91)                             \
     X(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 97)                                   \
+    X(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                                                         \
+    X(CU_MEMORYTYPE_HOST, 1)                                                                       \
+    X(CU_MEMORYTYPE_DEVICE, 2)                                                                     \
     X(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, 3)                                                       \
     X(CU_FUNC_ATTRIBUTE_NUM_REGS, 4)                                                               \
     X(CU_STREAM_NON_BLOCKING, 1)                                                                   \
@@ -86,6 +89,7 @@ enum { ZR_CUDA_CONSTANTS(ZR_CUDA_CONSTANT) };
     X(cuMemHostRegister_v2, NULL, (void *at, size_t bytes, unsigned flags))                        \
     X(cuMemHostUnregister, NULL, (void *at))                                                       \
     X(cuMemHostGetDevicePointer_v2, NULL, (zr_cuda_address * at, void *host, unsigned flags))      \
+    X(cuPointerGetAttribute, NULL, (void *value, unsigned attribute, zr_cuda_address at))          \
     X(cuMemcpyAsync, NULL,                                                                         \
       (zr_cuda_address to, zr_cuda_address from, size_t bytes, zr_cuda_stream stream))             \
     X(cuMemsetD8Async, NULL,                                                                       \

@@ -14,9 +14,8 @@ enum {
 
 size_t zr_cuda_attention_scratch(const zr_attention *s, zr_op_kind kind)
 {
-    return kind == ZR_OP_attention_backward
-               ? sizeof(float) * (size_t)(s->batch * s->heads * s->seq)
-               : 0;
+    return kind == ZR_OP_attention_backward ? sizeof(float) * (size_t)(s->batch * s->heads * s->seq)
+                                            : 0;
 }
 
 static bool refuses(zr_queue *queue, const zr_attention *s)
@@ -60,8 +59,8 @@ ZR_KERNEL(zr_cuda_attention_forward, attention_forward, attention)
 {
     if (refuses(queue, shape))
         return;
-    const zr_attention_forward_args args = {.qkv = qkv, .out = out, .lse = lse, .starts = starts,
-                                            ATTENTION_SHAPE(shape, values)};
+    const zr_attention_forward_args args = {
+        .qkv = qkv, .out = out, .lse = lse, .starts = starts, ATTENTION_SHAPE(shape, values)};
     zr_cuda_launch(queue, KERNEL_OF(shape, attention_forward),
                    (const int64_t[3]){blocks_of(shape, shape->heads), 1, 1}, THREADS, &args);
 }
@@ -75,8 +74,13 @@ ZR_KERNEL(zr_cuda_attention_backward, attention_backward, attention)
     ZR_LAUNCH(queue, attention_delta, THREADS, (rows + DELTA_ROWS - 1) / DELTA_ROWS, 1, .out = out,
               .dout = dout, .delta = delta, .batch = shape->batch, .seq = shape->seq,
               .heads = shape->heads, .head_dim = shape->head_dim, .type = (int)shape->dtype);
-    const zr_attention_keys_args args = {.qkv = qkv, .dout = dout, .lse = lse, .delta = delta,
-                                         .dqkv = dqkv, .d_shared = d_shared, .starts = starts,
+    const zr_attention_keys_args args = {.qkv = qkv,
+                                         .dout = dout,
+                                         .lse = lse,
+                                         .delta = delta,
+                                         .dqkv = dqkv,
+                                         .d_shared = d_shared,
+                                         .starts = starts,
                                          ATTENTION_SHAPE(shape, values)};
     zr_cuda_launch(queue, KERNEL_OF(shape, attention_keys),
                    (const int64_t[3]){blocks_of(shape, shape->kv_heads), 1, 1}, THREADS, &args);
@@ -98,10 +102,16 @@ static void decode_some(zr_queue *queue, const zr_attention_append_args *args)
 
 ZR_KERNEL(zr_cuda_attention_decode, attention_decode, attention)
 {
-    zr_attention_append_args args = {.qkv = qkv, .out = out, .k = k, .v = v,
-                                     .heads = shape->heads, .kv_heads = shape->kv_heads,
-                                     .head_dim = shape->head_dim, .window = shape->window,
-                                     .capacity = shape->capacity, .scale = shape->scale,
+    zr_attention_append_args args = {.qkv = qkv,
+                                     .out = out,
+                                     .k = k,
+                                     .v = v,
+                                     .heads = shape->heads,
+                                     .kv_heads = shape->kv_heads,
+                                     .head_dim = shape->head_dim,
+                                     .window = shape->window,
+                                     .capacity = shape->capacity,
+                                     .scale = shape->scale,
                                      .type = (int)shape->dtype};
     if (refuses(queue, shape))
         return;
@@ -120,8 +130,11 @@ ZR_KERNEL(zr_cuda_attention_decode, attention_decode, attention)
 
 ZR_KERNEL(zr_cuda_rotary_table, rotary_table, rotary)
 {
-    zr_rotary_table_args args = {.table = table, .seq = shape->seq, .rotated = shape->rotated,
-                                 .first = shape->first, .factor = shape->factor,
+    zr_rotary_table_args args = {.table = table,
+                                 .seq = shape->seq,
+                                 .rotated = shape->rotated,
+                                 .first = shape->first,
+                                 .factor = shape->factor,
                                  .count = (int)(shape->rotated / 2)};
     if (shape->rotated / 2 > ZR_COUNT(args.frequency)) {
         zr_cuda_queue_refuse(queue, "of more than 1024 rotated elements");

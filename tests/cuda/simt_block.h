@@ -59,6 +59,7 @@ using lane_words = uint32_t[most_words];
 struct warp {
     lane_words words[2][warp_size]; // two: lanes may still read while the next begins
     unsigned phase, arrived, threads;
+    site waits; // of the first that has arrived
 };
 
 struct block {
@@ -68,6 +69,7 @@ struct block {
     dim3 index, grid, shape;
     context host;
     unsigned current, at_barrier;
+    site barrier;   // of the first that waits there
     uint32_t drawn; // the state of the drawn order
     std::string failure;
 
@@ -111,9 +113,10 @@ inline void wait_at(state how, site where)
 inline void sync_block(site where)
 {
     block &b = *running;
-    for (thread &other : b.threads)
-        if (other.now == state::at_barrier && !(other.waits == where))
-            fail("threads are at different barriers", where, other.waits);
+    if (b.at_barrier == 0)
+        b.barrier = where;
+    else if (!(b.barrier == where))
+        fail("threads are at different barriers", where, b.barrier);
     if (++b.at_barrier < b.threads.size())
         return wait_at(state::at_barrier, where);
     b.at_barrier = 0;
@@ -132,9 +135,10 @@ inline const lane_words *exchange(uint32_t mask, const uint32_t *mine, unsigned 
     const unsigned phase = of.phase % 2;
     if (mask != (of.threads == warp_size ? ~0u : (1u << of.threads) - 1))
         fail("the mask names other lanes than the warp has", where, where);
-    for (unsigned i = 0; i < of.threads; i++)
-        if (first[i].now == state::at_collective && !(first[i].waits == where))
-            fail("lanes are at different collectives", where, first[i].waits);
+    if (of.arrived == 0)
+        of.waits = where;
+    else if (!(of.waits == where))
+        fail("lanes are at different collectives", where, of.waits);
     memcpy(of.words[phase][self.lane], mine, count * sizeof *mine);
     if (++of.arrived < of.threads) {
         wait_at(state::at_collective, where);

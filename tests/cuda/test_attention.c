@@ -110,9 +110,8 @@ static void check_case(attention_shape s)
     char what[120];
     snprintf(what, sizeof what, "type %d, head of %lld, seq %lld, sharing %lld, variant %d",
              (int)s.dtype, (long long)s.dim, (long long)s.seq, (long long)s.sharing, s.variant);
-    cuda_check_one(what,
-                   zr_op_attention_forward(a, c.qkv, c.out, c.lse, c.starts, &step, NULL), near,
-                   LSE, usual);
+    cuda_check_one(what, zr_op_attention_forward(a, c.qkv, c.out, c.lse, c.starts, &step, NULL),
+                   near, LSE, usual);
     zr_queue *ref = check_queue("ref", NULL, 1);
     zr_op forward = zr_op_attention_forward(a, c.qkv, c.out, c.lse, c.starts, &step, NULL);
     forward.at.attention_forward.scratch = scratch_new(ref, forward);
@@ -253,10 +252,10 @@ static float *decoded_on_card(cache *c, const zr_attention_run *runs, int count)
         size_t bytes = (size_t)operands[i].elements * zero_dtype_bytes(operands[i].storage);
         if ((operands[i].access & ZR_HOST) == ZR_HOST || !bytes)
             continue;
-        assert_int_equal(
-            ops->reserve(queue->device, ZR_MEMORY_DEVICE, bytes, &there[i], &error), ZERO_OK);
-        assert_int_equal(
-            ops->reserve(queue->device, ZR_MEMORY_PINNED, bytes, &staged[i], &error), ZERO_OK);
+        assert_int_equal(ops->reserve(queue->device, ZR_MEMORY_DEVICE, bytes, &there[i], &error),
+                         ZERO_OK);
+        assert_int_equal(ops->reserve(queue->device, ZR_MEMORY_PINNED, bytes, &staged[i], &error),
+                         ZERO_OK);
         memcpy(staged[i], operands[i].at, bytes);
         zr_run(queue, zr_op_copy(&(zr_bytes){.bytes = (int64_t)bytes}, staged[i], there[i]));
         op.at.each[i] = there[i];
@@ -264,7 +263,8 @@ static float *decoded_on_card(cache *c, const zr_attention_run *runs, int count)
     }
     zr_run(queue, op);
     size_t out_bytes = (size_t)zr_attention_out(&c->a) * zero_dtype_bytes(c->a.dtype);
-    zr_run(queue, zr_op_copy(&(zr_bytes){.bytes = (int64_t)out_bytes}, there[given], staged[given]));
+    zr_run(queue,
+           zr_op_copy(&(zr_bytes){.bytes = (int64_t)out_bytes}, there[given], staged[given]));
     assert_int_equal(zr_mark_finish(zr_queue_mark(queue), 60, &error), ZERO_OK);
     float *out = array_floats(c->a.dtype, staged[given], zr_attention_out(&c->a));
     for (int i = 0; i < n; i++) {
@@ -399,14 +399,10 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rotation_agrees),
-        cmocka_unit_test(decoding_agrees),
-        cmocka_unit_test(many_runs_are_decoded),
-        cmocka_unit_test(other_sequences_do_not_matter),
-        cmocka_unit_test(lse_may_be_left_out),
-        cmocka_unit_test(attention_agrees),
-        cmocka_unit_test(large_scores_are_borne),
-        cmocka_unit_test(large_heads_are_refused),
+        cmocka_unit_test(rotation_agrees),        cmocka_unit_test(decoding_agrees),
+        cmocka_unit_test(many_runs_are_decoded),  cmocka_unit_test(other_sequences_do_not_matter),
+        cmocka_unit_test(lse_may_be_left_out),    cmocka_unit_test(attention_agrees),
+        cmocka_unit_test(large_scores_are_borne), cmocka_unit_test(large_heads_are_refused),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

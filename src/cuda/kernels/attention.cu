@@ -10,9 +10,9 @@
 
 using namespace zr;
 
-constexpr int ROWS = 4,   // of a block, a warp each
-    STAGED = 32,          // rows of the other side, a lane each
-    MOST_DIM = 256,       // elements of a head
+constexpr int ROWS = 4, // of a block, a warp each
+    STAGED = 32,        // rows of the other side, a lane each
+    MOST_DIM = 256,     // elements of a head
     PARTS = MOST_DIM / 32, DECODE_WARPS = 8;
 
 namespace {
@@ -98,7 +98,7 @@ __device__ __forceinline__ void put_row(const float sums[PARTS], float factor, v
 __device__ __forceinline__ float mask_factor(const attention_head &at, int row, int key)
 {
     return !at.threshold || dropout_keep(at.key, mask_element(at, row, key), at.threshold) ? at.kept
-                                                                                          : 0;
+                                                                                           : 0;
 }
 
 // A row's softmax as it goes: the largest score, and what was added up relative to it.
@@ -165,7 +165,8 @@ ZR_GLOBAL(attention_delta, 128)
     const bool there = item < all;
     float sum = 0;
     for (int64_t c = lane_of(); there && c < a.head_dim; c += 32)
-        sum += get(a.out, a.type, item * a.head_dim + c) * get(a.dout, a.type, item * a.head_dim + c);
+        sum +=
+            get(a.out, a.type, item * a.head_dim + c) * get(a.dout, a.type, item * a.head_dim + c);
     sum = warp_sum(sum);
     const int64_t head = item % a.heads, row = item / a.heads % a.seq,
                   sample = item / a.heads / a.seq;
@@ -356,8 +357,8 @@ ZR_GLOBAL(attention_decode, 32 * DECODE_WARPS)
     const int run = run_of(a, row);
     const int64_t position = a.first[run] + row - a.begin[run],
                   first = a.window && position >= a.window ? position - a.window + 1 : 0;
-    const int64_t cached = (a.sequence[run] * a.kv_heads + head / (a.heads / a.kv_heads)) *
-                           a.capacity * dim;
+    const int64_t cached =
+        (a.sequence[run] * a.kv_heads + head / (a.heads / a.kv_heads)) * a.capacity * dim;
     const int64_t from = (row * (a.heads + 2 * a.kv_heads) + head) * dim;
     for (int c = (int)threadIdx.x; c < dim; c += (int)blockDim.x)
         room.query[c] = get(a.qkv, a.type, from + c);

@@ -19,11 +19,11 @@ __device__ __forceinline__ float no_score() { return float_of_bits(0xff800000u);
 
 // One head of one sample; places are elements.
 struct attention_head {
-    int64_t q, k, v, row;       // in qkv, where position 0 lies, and the elements between two
-    int64_t out, out_row;       // in out and dout
-    int64_t sums;               // in lse and delta
-    const int32_t *starts;      // of the sample, or NULL
-    uint64_t element;           // of the mask of dropout, the head's first
+    int64_t q, k, v, row;  // in qkv, where position 0 lies, and the elements between two
+    int64_t out, out_row;  // in out and dout
+    int64_t sums;          // in lse and delta
+    const int32_t *starts; // of the sample, or NULL
+    uint64_t element;      // of the mask of dropout, the head's first
     uint64_t key, threshold;
     int seq, window;
     float kept;

@@ -20,7 +20,8 @@ struct row_pair {
     int64_t first_step, second_step;
 };
 
-template <class A> __device__ __forceinline__ row_pair queries_of(const A &a, const attention_head &of)
+template <class A>
+__device__ __forceinline__ row_pair queries_of(const A &a, const attention_head &of)
 {
     return row_pair{(const uint16_t *)a.qkv + of.q, (const uint16_t *)a.dout + of.out, of.row,
                     of.out_row};
@@ -63,7 +64,7 @@ __device__ __forceinline__ void multiply_own(float (*scores)[4], const uint4 *ow
 
 // What each of the thread's rows has, and sees.
 struct own_queries {
-    int row, start[2]; // start: the first key; after the row where there is no such row
+    int row, start[2];      // start: the first key; after the row where there is no such row
     float lse[2], delta[2]; // lse times log2 e
 };
 
@@ -127,8 +128,7 @@ __device__ __forceinline__ void run_queries(pair_tiles<WIDTH> &room, const A &a)
         uint4(*now)[pair_tiles<WIDTH>::PIECES] = room.other[tile % 2],
         (*next)[pair_tiles<WIDTH>::PIECES] = room.other[(tile + 1) % 2];
         if (tile + 1 < tiles)
-            fetch_pair<WIDTH, KEYS>(next[0], next[1], keys, key + KEYS,
-                                    of.seq, dim);
+            fetch_pair<WIDTH, KEYS>(next[0], next[1], keys, key + KEYS, of.seq, dim);
         zr_copy_commit();
         zr_copy_wait(1);
         __syncthreads();

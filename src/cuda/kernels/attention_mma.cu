@@ -68,9 +68,8 @@ __device__ __forceinline__ void fetch_left(uint32_t a[WIDTH / 16][4], const uint
         ZR_UNROLL
     for (int i = 0; i < 4; i++) {
         const int r = row + 8 * (i % 2), column = 16 * c + 8 * (i / 2);
-        a[c][i] = r < end && column < dim
-                      ? *(const uint32_t *)(from + r * step + column + 2 * pair)
-                      : 0;
+        a[c][i] =
+            r < end && column < dim ? *(const uint32_t *)(from + r * step + column + 2 * pair) : 0;
     }
 }
 
@@ -157,7 +156,8 @@ __device__ __forceinline__ void store_forward(forward_state<WIDTH> &state,
             a.lse[block.of.sums + row] = state.most[r] * ZR_LN_2 + logf(sum);
     }
     store_rows<TYPE, WIDTH>(state.out, factor[0], factor[1], (uint16_t *)a.out + block.of.out,
-                            block.of.out_row, block.first + at.row, block.of.seq, block.dim, at.pair);
+                            block.of.out_row, block.first + at.row, block.of.seq, block.dim,
+                            at.pair);
 }
 
 template <int TYPE, int WIDTH, class A>

@@ -45,7 +45,8 @@ __device__ __forceinline__ void fetch(uint4 *tile, const uint16_t *from, int64_t
 {
     ZR_UNROLL
     for (int n = 0; n < ROWS * WIDTH / 8 / THREADS; n++) {
-        const int i = n * THREADS + (int)threadIdx.x, row = i / (WIDTH / 8), piece = i % (WIDTH / 8);
+        const int i = n * THREADS + (int)threadIdx.x, row = i / (WIDTH / 8),
+                  piece = i % (WIDTH / 8);
         const bool there = first + row < end && 8 * piece < dim;
         zr_copy_async(tile + piece_at<WIDTH>(row, piece),
                       there ? from + (first + row) * step + 8 * piece : from, !there);
@@ -108,10 +109,10 @@ __device__ __forceinline__ uint32_t kept_keys(const attention_head &at, int row,
     uint32_t bits = 0;
     ZR_NO_UNROLL
     for (int n = 0; n < 2 * FRAGMENTS; n++)
-        bits |= dropout_keep_pair(at.key,
-                                  mask_element(at, row + n % 2 * 8, key + n / 2 * 8 + 2 * pair),
-                                  at.threshold)
-                << 2 * n;
+        bits |=
+            dropout_keep_pair(at.key, mask_element(at, row + n % 2 * 8, key + n / 2 * 8 + 2 * pair),
+                              at.threshold)
+            << 2 * n;
     return bits;
 }
 

@@ -70,7 +70,10 @@ __device__ __forceinline__ void zr_copy_async(uint4 *to, const void *from, bool 
                  "l"(from), "r"(zeros ? 0 : 16)
                  : "memory");
 }
-__device__ __forceinline__ void zr_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void zr_copy_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
 #define zr_copy_wait(newer) asm volatile("cp.async.wait_group %0;" ::"n"(newer) : "memory")
 
 __device__ __forceinline__ float zr_exp2(float x)
