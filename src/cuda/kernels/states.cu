@@ -116,29 +116,35 @@ struct averaging {
 
 constexpr int block_elements = ZR_STATE_ELEMENTS, codes = ZR_STATE_CODES;
 
-// What a block of threads has of a map.
+// What a block of threads has of a map. border_at(c) is half way from code c to the next.
 struct coder {
-    float map[codes], border[codes]; // border[c]: half way from code c to the next; the last unused
+    float map[codes], border[codes + codes / 32];
 };
+
+// Where a border lies: each 32 of them begin in another bank of shared memory, because a search
+// looks at borders that are a power of two apart.
+__device__ __forceinline__ int border_at(int code) { return code + code / 32; }
 
 __device__ __forceinline__ void fill_coder(coder &to, const float *map)
 {
     for (int c = threadIdx.x; c < codes; c += blockDim.x) {
         to.map[c] = map[c];
-        to.border[c] = 0.5f * (map[c] + map[c < codes - 1 ? c + 1 : c]);
+        to.border[border_at(c)] = 0.5f * (map[c] + map[c < codes - 1 ? c + 1 : c]);
     }
 }
 
 // The code of a number is the number of borders that lie below it (base/dynamic_map.c): the least
-// code where it is below all values of the map, or no number.
+// code where it is below all values of the map, or no number. The last border is never looked at.
 __device__ __forceinline__ uint32_t code_of(const coder &by, float value)
 {
     int code = 0;
+#pragma unroll
     for (int step = codes / 2; step > 0; step /= 2)
-        code += by.border[code + step - 1] < value ? step : 0;
+        code += by.border[border_at(code + step - 1)] < value ? step : 0;
     return code;
 }
 
+// Encodes eight of a block's elements, times `inverse`.
 __device__ __forceinline__ void encode(const coder &by, const float values[8], float inverse,
                                        uint32_t out[8])
 {
