@@ -47,10 +47,10 @@ card diff once/model host/model
 
 # auto takes the card and says so; where the card does not train something, it says why not.
 expect 0 env LD_LIBRARY_PATH="$EMULATED" "$ZERO" train --new "$GPT2" --data "$TEXT" --steps 1 --out auto
-grep -q 'backend  auto: cuda (emulated)' err.txt || fail "auto: $(cat err.txt)"
+grep -q 'backend  auto: cuda (emulated)' out.txt || fail "auto: $(cat out.txt)"
 echo '{"optimizer": {"type": "Muon"}}' >muon.json
 expect 0 env LD_LIBRARY_PATH="$EMULATED" "$ZERO" train --new "$GPT2" --data "$TEXT" --steps 1 --config muon.json --out muon
-grep -q "backend  auto: cpu; the card of this machine does not train Muon's" err.txt || fail "auto with Muon: $(cat err.txt)"
+grep -q "backend  auto: cpu; the card of this machine does not train Muon's" out.txt || fail "auto with Muon: $(cat out.txt)"
 
 # Text and losses by what was trained there.
 card generate --model "gpt2 cuda" --prompt "3 times" --tokens 8 --backend cuda --temperature 0
