@@ -72,13 +72,6 @@ refused 78 "libcuda.so.1" env LD_LIBRARY_PATH="$WORK" "$ZERO" "${try[@]}" --back
 refused 64 'no card "cuda:7"' env LD_LIBRARY_PATH="$EMULATED" "$ZERO" "${try[@]}" --backend cuda:7
 refused 78 "compute capability 7.5" env LD_LIBRARY_PATH="$EMULATED" EMULATED_CAPABILITY=75 "$ZERO" "${try[@]}" --backend cuda
 refused 64 'no backend "cuda:16"' "$ZERO" "${try[@]}" --backend cuda:16
-mkdir bare
-cp "$EMULATED/libcuda.so.1" bare/
-for lacks in cublasLt nvrtc; do
-    rm -f bare/lib[!c]*.so.* bare/libcublas*
-    for has in cublasLt nvrtc; do [ $has = $lacks ] || cp "$EMULATED/lib$has.so.13" bare/; done
-    refused 78 "lib$lacks" env -u CUDA_HOME LD_LIBRARY_PATH="$WORK/bare" PATH=/nowhere "$ZERO" "${try[@]}" --backend cuda
-done
 EMULATED_MEMORY=3000000 refused 78 "device" env LD_LIBRARY_PATH="$EMULATED" "$ZERO" "${try[@]}" --backend cuda
 
 # Nothing of this is loaded by who does not ask for it, and plans need no card.
