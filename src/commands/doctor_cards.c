@@ -1,4 +1,4 @@
-// The part of `zero doctor` about NVIDIA's cards: the three libraries that they take, and the cards.
+// The part of `zero doctor` about NVIDIA's cards: the libraries that they take, and the cards.
 #include "commands/doctor_report.h"
 #include "cuda/cards.h"
 
