@@ -15,11 +15,11 @@ loss() { sed -n 's/.*"val_loss":\([0-9.]*\).*/\1/p' "$1/metrics.jsonl" | tail -1
 losses() { sed -n 's/.*"loss":\([0-9.]*\),.*/\1/p' "$1/metrics.jsonl" | tail -20 | awk '{ s += $1 } END { print s / NR }'; }
 
 steps=$(sample 200 30)
-settings=(--data "$TEXT" --dtype bf16 --steps "$steps" --micro-batch 2 --threads 1 --quiet)
+settings=(--data "$TEXT" --dtype bf16 --micro-batch 2 --threads 1 --quiet)
 for model in "$GPT2" "$LLAMA"; do
     name=${model%%:*}
-    expect 0 "$ZERO" train --new "$model" "${settings[@]}" --backend cpu --out "$name cpu"
-    card train --new "$model" "${settings[@]}" --backend cuda --out "$name cuda" --stage 3
+    expect 0 "$ZERO" train --new "$model" "${settings[@]}" --steps "$steps" --backend cpu --out "$name cpu"
+    card train --new "$model" "${settings[@]}" --steps "$steps" --backend cuda --out "$name cuda" --stage 3
     near "$(loss "$name cpu")" "$(loss "$name cuda")" 0.01 || fail "$name: $(loss "$name cpu") and $(loss "$name cuda")"
     near "$(losses "$name cpu")" "$(losses "$name cuda")" 0.01 || fail "$name: $(losses "$name cpu") and $(losses "$name cuda")"
     grep -q '"instructions": *"emulated, sm_90, driver 13.0, cuBLASLt' "$name cuda/config.json" || fail "$name: its instructions: $(grep instructions "$name cuda/config.json")"

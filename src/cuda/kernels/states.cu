@@ -9,37 +9,41 @@ namespace {
 
 // ---- element by element ----
 
-// Updates the states of an element and returns its new weight, or LAMB's direction. g: times scale.
+// Updates the states of an element and returns its new weight, or LAMB's direction. Multiplies and
+// additions are fused where the compiler fuses them for processors with such instructions, so that
+// states have the same bits on the card and on its host (compute/cpu/cpu_optimizer.c).
 template <int kind>
 __device__ __forceinline__ float updated(const zr_update_args &a, float g, float p, float &s0,
                                          float &s1)
 {
     if (kind == ZR_UPDATES_LION) {
-        const float c = s0 * a.keep0 + g * a.take0;
+        g *= a.scale;
+        const float c = __fmaf_rn(s0, a.keep0, g * a.take0);
         const float sign = c > 0 ? 1 : c < 0 ? -1 : c; // zero stays zero, and NaN stays NaN
-        s0 = s0 * a.keep1 + g * a.take1;
-        return p * a.keep_p - sign * a.step;
+        s0 = __fmaf_rn(s0, a.keep1, g * a.take1);
+        return __fmaf_rn(p, a.keep_p, -(sign * a.step));
     }
     if (kind == ZR_UPDATES_LAMB) {
-        s0 = s0 * a.keep0 + g * a.take0;
-        s1 = s1 * a.keep1 + g * g * a.take1;
-        return s0 * a.step / (sqrtf(s1) * a.root + a.epsilon) + p * a.weight_decay;
+        g *= a.scale;
+        s0 = __fmaf_rn(s0, a.keep0, g * a.take0);
+        s1 = __fmaf_rn(s1, a.keep1, g * g * a.take1);
+        return __fmaf_rn(p, a.weight_decay, s0 * a.step / __fmaf_rn(sqrtf(s1), a.root, a.epsilon));
     }
-    g += p * a.weight_decay;
+    g = __fmaf_rn(g, a.scale, p * a.weight_decay);
     if (kind == ZR_UPDATES_ADAM) {
-        s0 = s0 * a.keep0 + g * a.take0;
-        s1 = s1 * a.keep1 + g * g * a.take1;
-        return p * a.keep_p - a.step * s0 / (sqrtf(s1) * a.root + a.epsilon);
+        s0 = __fmaf_rn(s0, a.keep0, g * a.take0);
+        s1 = __fmaf_rn(s1, a.keep1, g * g * a.take1);
+        return __fmaf_rn(p, a.keep_p, -(a.step * s0 / __fmaf_rn(sqrtf(s1), a.root, a.epsilon)));
     }
     if (kind == ZR_UPDATES_ADAGRAD) {
-        s0 += g * g;
+        s0 = __fmaf_rn(g, g, s0);
         return p - g * a.step / (sqrtf(s0) + a.epsilon);
     }
     if (a.state0) { // SGD
-        s0 = a.first ? g : s0 * a.keep0 + g * a.take0;
-        g = a.nesterov ? g + s0 * a.keep0 : s0;
+        s0 = a.first ? g : __fmaf_rn(s0, a.keep0, g * a.take0);
+        g = a.nesterov ? __fmaf_rn(s0, a.keep0, g) : s0;
     }
-    return p - g * a.step;
+    return __fmaf_rn(-g, a.step, p);
 }
 
 template <int kind> struct updating {
@@ -60,7 +64,7 @@ template <int kind> struct updating {
         widen_some<width>(raw0, a.states_type, s0);
         widen_some<width>(raw1, a.states_type, s1);
         for (int k = 0; k < width; k++)
-            p[k] = updated<kind>(a, g[k] * a.scale, p[k], s0[k], s1[k]);
+            p[k] = updated<kind>(a, g[k], p[k], s0[k], s1[k]);
         store_some<width>(a.out, ZR_TYPE_F32, i, p);
         if (a.state0)
             store_some<width>(a.state0, a.states_type, i, s0);
@@ -90,7 +94,7 @@ struct subtracting {
         widen_some<width>(load_some<width>(a.master, ZR_TYPE_F32, i), ZR_TYPE_F32, p);
         widen_some<width>(load_some<width>(a.direction, ZR_TYPE_F32, i), ZR_TYPE_F32, by);
         for (int k = 0; k < width; k++)
-            p[k] -= a.step * by[k];
+            p[k] = __fmaf_rn(-a.step, by[k], p[k]);
         store_some<width>(a.master, ZR_TYPE_F32, i, p);
         if (a.parameters)
             store_some<width>(a.parameters, a.parameters_type, i, p);
@@ -106,7 +110,7 @@ struct averaging {
         widen_some<width>(load_some<width>(a.master, ZR_TYPE_F32, i), ZR_TYPE_F32, p);
         widen_some<width>(load_some<width>(a.average, ZR_TYPE_F32, i), ZR_TYPE_F32, e);
         for (int k = 0; k < width; k++)
-            e[k] += (p[k] - e[k]) * a.take;
+            e[k] = __fmaf_rn(p[k] - e[k], a.take, e[k]);
         store_some<width>(a.average, ZR_TYPE_F32, i, e);
     }
 };
