@@ -45,6 +45,12 @@ void open_device(void)
     stream = stream_new();
 }
 
+void schedule(const char *text)
+{
+    setenv("EMULATED_SCHEDULE", text, 1);
+    open_device();
+}
+
 zr_cuda_stream stream_new(void)
 {
     zr_cuda_stream made;
@@ -95,6 +101,11 @@ zr_cuda_result launch(zr_cuda_function function, unsigned blocks, unsigned threa
                       probe_copy_args *a)
 {
     return launch_on(stream, function, blocks, threads, a);
+}
+
+void fill(zr_cuda_stream on, volatile unsigned char *at, unsigned char value)
+{
+    DONE(cu.cuMemsetD8Async(ADDRESS(at), value, 1, on));
 }
 
 char told[4096]; // what the process of a test said on stderr

@@ -27,9 +27,12 @@ void expect(bool is, const char *text, int line);
 #define REFUSED(why, call)                                                                         \
     expect((call) == ZR_CUDA_ERROR_##why, #call " is refused: " #why, __LINE__)
 
+#define ADDRESS(pinned) ((zr_cuda_address)(uintptr_t)(pinned))
+
 void load(void);
-void enter_device(int device); // its context becomes the thread's
-void open_device(void);        // the first, with a stream
+void enter_device(int device);   // its context becomes the thread's
+void open_device(void);          // the first, with a stream
+void schedule(const char *text); // opens the device under a schedule
 zr_cuda_stream stream_new(void);
 zr_cuda_event event_new(void);
 zr_cuda_function open_copy(void);
@@ -39,6 +42,7 @@ zr_cuda_result launch(zr_cuda_function function, unsigned blocks, unsigned threa
                       probe_copy_args *a);
 volatile unsigned char *pinned_new(size_t bytes); // of zeros
 zr_cuda_address device_new(size_t bytes);
+void fill(zr_cuda_stream on, volatile unsigned char *at, unsigned char value); // one byte
 
 extern char told[4096]; // what the process of a test said on stderr
 

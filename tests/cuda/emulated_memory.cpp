@@ -73,30 +73,43 @@ const std::pair<const zr_cuda_address, range> *find_range(zr_cuda_address at)
     return at <= found.first + found.second.bytes ? &found : nullptr;
 }
 
-std::string describe(const range &r)
+struct words { // that a handler of signals may make
+    char text[200];
+};
+
+words describe(const range &r)
 {
-    return std::to_string(r.bytes) + " bytes of " + names[(int)r.what] + " number " +
-           std::to_string(r.number);
+    words w;
+    snprintf(w.text, sizeof w.text, "%zu bytes of %s number %u", r.bytes, names[(int)r.what],
+             r.number);
+    return w;
 }
 
-// What a fault at this address means; nothing where the driver knows nothing of it.
-std::string explain_fault(char *at)
+words describe_touch(zr_cuda_address at)
+{
+    words w = {"none that is allocated"};
+    if (const auto *found = find_range(at))
+        snprintf(w.text, sizeof w.text, "byte %llu of the %.150s", at - found->first,
+                 describe(found->second).text);
+    return w;
+}
+
+void tell(const char *what, const char *of)
 {
     const char *kernel = now_working().kernel;
-    const std::string after = (kernel ? std::string("; ") + kernel + " ran" : std::string()) +
-                              "; the last call was " + last_call();
-    if (is_device_address((zr_cuda_address)at)) {
-        const auto *found = find_range((zr_cuda_address)at);
-        return "the host touched memory of the device" +
-               (found ? ": byte " + std::to_string((zr_cuda_address)at - found->first) +
-                            " of the " + describe(found->second)
-                      : std::string(" that is not allocated")) +
-               after;
-    }
+    fprintf(stderr, "emulated driver: %s%s%s%s%s; the last call was %s\n", what, of,
+            kernel ? "; " : "", kernel ? kernel : "", kernel ? " ran" : "", last_call());
+}
+
+// Says what a fault at this address means; nothing where the driver knows nothing of it.
+void explain_fault(char *at)
+{
+    if (is_device_address((zr_cuda_address)at))
+        return tell("the host touched memory of the device: ",
+                    describe_touch((zr_cuda_address)at).text);
     for (const auto &[address, r] : self().ranges)
         if (r.map && at >= r.map + r.map_bytes - page && at < r.map + r.map_bytes)
-            return "something went past the end of the " + describe(r) + after;
-    return "";
+            return tell("something went past the end of the ", describe(r).text);
 }
 
 // The lock, unless another thread keeps it for a second: a message is better than none.
@@ -114,9 +127,7 @@ bool lock_in_time()
 void on_fault(int, siginfo_t *info, void *)
 {
     const bool is_alone = lock_in_time();
-    std::string why = explain_fault((char *)info->si_addr);
-    if (!why.empty())
-        fprintf(stderr, "emulated driver: %s\n", why.c_str());
+    explain_fault((char *)info->si_addr);
     sigaction(SIGSEGV, &self().before, nullptr);
     if (is_alone)
         driver_lock().unlock();
@@ -210,7 +221,7 @@ zr_cuda_result remove_range(zr_cuda_address at, kind what, zr_cuda_result otherw
 void emulated::list_memory(std::vector<std::string> &out)
 {
     for (const auto &[at, r] : self().ranges)
-        out.push_back("not given back: " + describe(r));
+        out.push_back(std::string("not given back: ") + describe(r).text);
 }
 
 void *emulated::reach(zr_cuda_address at, size_t bytes, bool host)

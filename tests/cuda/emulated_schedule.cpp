@@ -40,8 +40,8 @@ bool has_to_wait(const track &of)
     return next.after && !is_passed(*next.after);
 }
 
-// Does the next piece, which waits for no mark. False: it waits for a word. After a failure what was
-// given passes without being done.
+// Does the next piece, which waits for no mark. False: it waits for a word. After a failure pieces
+// pass without being done.
 bool do_next(track &of)
 {
     piece &next = of.waiting.front();

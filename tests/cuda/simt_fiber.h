@@ -1,5 +1,6 @@
 // A fiber: a stack of its own, and a switch to it and back. x86-64 switches by 15 instructions,
-// other processors (and SIMT_UCONTEXT) by ucontext. AddressSanitizer is told of each switch.
+// other processors (and SIMT_UCONTEXT) by ucontext. AddressSanitizer and ThreadSanitizer are told
+// of each switch.
 #ifndef ZR_SIMT_FIBER_H
 #define ZR_SIMT_FIBER_H
 
@@ -21,6 +22,16 @@
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
+#if defined(__SANITIZE_THREAD__)
+#define SIMT_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SIMT_TSAN 1
+#endif
+#endif
+#ifdef SIMT_TSAN
+#include <sanitizer/tsan_interface.h>
+#endif
 #if defined(__x86_64__) && !defined(SIMT_UCONTEXT)
 #define SIMT_SWITCH 1
 #else
@@ -40,7 +51,16 @@ struct context {
     const void *bottom; // of its stack
     size_t bytes;
     void *fake_stack; // AddressSanitizer's
+    void *fiber;      // ThreadSanitizer's
 };
+
+inline void context_forget([[maybe_unused]] context &of) // which has ended
+{
+#ifdef SIMT_TSAN
+    if (of.fiber)
+        __tsan_destroy_fiber(of.fiber);
+#endif
+}
 
 // Stacks of all threads of a block, each above a page that nobody may touch.
 class stacks {
@@ -99,6 +119,10 @@ inline void context_prepare(context &of, char *stack, void (*entry)())
 #ifdef SIMT_ASAN
     __asan_unpoison_memory_region(bottom, stack_bytes);
 #endif
+#ifdef SIMT_TSAN
+    context_forget(of);
+    of.fiber = __tsan_create_fiber(0);
+#endif
 #ifdef SIMT_SWITCH
     void **top = (void **)(bottom + stack_bytes);
     *--top = nullptr; // where entry would return to
@@ -129,6 +153,11 @@ inline void context_switch(context &from, context &to, [[maybe_unused]] bool end
 {
 #ifdef SIMT_ASAN
     __sanitizer_start_switch_fiber(ended ? nullptr : &from.fake_stack, to.bottom, to.bytes);
+#endif
+#ifdef SIMT_TSAN
+    if (!from.fiber) // a thread's own
+        from.fiber = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(to.fiber, 0);
 #endif
 #ifdef SIMT_SWITCH
     switch_stacks(&from.stack_pointer, to.stack_pointer);

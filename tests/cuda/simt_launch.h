@@ -102,6 +102,8 @@ inline std::string launch(dim3 grid, dim3 shape, order how, std::function<void()
         run_block(b, how);
     }
     running = nullptr;
+    for (thread &t : b.threads)
+        context_forget(t.self);
     return b.failure;
 }
 
