@@ -1,16 +1,11 @@
-// Each kernel of attention whose text was changed (meson.build says how) is seen to be wrong, in
-// one order of threads at least; as they are, they are right in each. PLANTED_FORWARD and
-// PLANTED_BACKWARD are the texts, PLANTED is 1 where there is a mistake in each kernel.
+// Runs the kernels of attention on tensor cores, in each order of threads, and compares them with
+// plain loops in double: prints the names of those that are wrong in one order or more. The texts
+// are copies in which test_planted_attention.sh has made a mistake.
 #include "simt.h"
 
-#include PLANTED_FORWARD
-#include PLANTED_BACKWARD
+#include "attention_mma.cu"
 
-#include <csetjmp>
-#include <cstdarg>
-extern "C" {
-#include <cmocka.h>
-}
+#include "attention_backward.cu"
 
 namespace {
 
@@ -121,25 +116,27 @@ bool are_near(const std::vector<float> &got, const std::vector<float> &want)
     return true;
 }
 
-enum { FORWARD = 1, KEYS = 2, QUERIES = 4, ALL = 7 };
+enum { FORWARD = 1, KEYS = 2, QUERIES = 4 };
 
 // The kernels whose results are wrong.
 int find_wrong(arrays &of, const results &want, simt::order how)
 {
     const unsigned blocks = (seq + 63) / 64;
     std::vector<float> lse(of.lse.size());
-    auto forward = shape_of<zr_attention_forward_64_args>();
+    auto forward = shape_of<zr_attention_forward_mma_64_args>();
     forward.qkv = of.qkv.data();
     forward.out = of.out.data();
     forward.lse = lse.data();
-    const auto keys = backward_of<zr_attention_keys_64_args>(of);
-    const auto queries = backward_of<zr_attention_queries_64_args>(of);
-    const bool forward_ends =
-        simt::launch(heads * blocks, 128, how, [&] { zr_attention_forward_64(forward); }).empty();
+    const auto keys = backward_of<zr_attention_keys_mma_64_args>(of);
+    const auto queries = backward_of<zr_attention_queries_mma_64_args>(of);
+    const bool forward_ends = simt::launch(heads * blocks, 128, how, [&] {
+                                  zr_attention_forward_mma_64(forward);
+                              }).empty();
     const bool keys_end =
-        simt::launch(blocks, 128, how, [&] { zr_attention_keys_64(keys); }).empty();
-    const bool queries_end =
-        simt::launch(heads * blocks, 128, how, [&] { zr_attention_queries_64(queries); }).empty();
+        simt::launch(blocks, 128, how, [&] { zr_attention_keys_mma_64(keys); }).empty();
+    const bool queries_end = simt::launch(heads * blocks, 128, how, [&] {
+                                 zr_attention_queries_mma_64(queries);
+                             }).empty();
     int wrong = 0;
     if (!forward_ends || worst(of.out, want.out, 0, heads * dim, heads * dim) > 0.02 ||
         !are_near(lse, of.lse))
@@ -151,7 +148,9 @@ int find_wrong(arrays &of, const results &want, simt::order how)
     return wrong;
 }
 
-void test_planted(void **)
+} // namespace
+
+int main()
 {
     arrays of = {drawn(seq * row, 1, 2), drawn(seq * heads * dim, 2, 1), {}, {}, {}, {}};
     of.out.resize(seq * heads * dim);
@@ -165,13 +164,6 @@ void test_planted(void **)
     int wrong = 0;
     for (simt::order how : {simt::order::forward, simt::order::backward, simt::order::drawn})
         wrong |= find_wrong(of, want, how);
-    assert_int_equal(wrong, PLANTED ? ALL : 0);
-}
-
-} // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {cmocka_unit_test(test_planted)};
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    printf("%s%s%s\n", wrong & FORWARD ? "forward " : "", wrong & KEYS ? "keys " : "",
+           wrong & QUERIES ? "queries " : "");
 }
