@@ -45,8 +45,7 @@ static void check_near_zero(zero_dtype dtype)
     const zr_elements of = {.dtype = dtype, .n = N};
     void *pre = array_random(dtype, N, 3, 4), *out = array_new(dtype, N);
     cuda_check("gelu", zr_op_gelu_forward(&of, pre, out), (cuda_tolerance){5e-7, 1e-7});
-    cuda_check("gelu by erf", zr_op_gelu_erf_forward(&of, pre, out),
-               (cuda_tolerance){5e-7, 1e-7});
+    cuda_check("gelu by erf", zr_op_gelu_erf_forward(&of, pre, out), (cuda_tolerance){5e-7, 1e-7});
     array_free(pre), array_free(out);
 }
 
@@ -99,10 +98,10 @@ static void check_pair(zero_dtype from, zero_dtype to, int64_t n)
     cuda_check("add", zr_op_add(&(zr_sum){.stream = from, .dtype = to, .n = n}, x, branch, sum),
                exact);
     if (from == to)
-        cuda_check("add, unaligned",
-                   zr_op_add(&(zr_sum){.stream = from, .dtype = to, .n = n}, x,
-                             array_at(from, x, 1), sum),
-                   exact);
+        cuda_check(
+            "add, unaligned",
+            zr_op_add(&(zr_sum){.stream = from, .dtype = to, .n = n}, x, array_at(from, x, 1), sum),
+            exact);
     cuda_check("convert", zr_op_convert(&(zr_conversion){from, to, n}, x, out), exact);
     for (int i = 0; i < ZR_COUNT(firsts); i++) {
         zr_dropout of = {from, to, n, drops[i % 4], mask, firsts[i]};
@@ -200,7 +199,7 @@ typedef struct table_case {
 } table_case;
 
 static const table_case tables[] = {
-    {1, 72, 4, 1},    {33, 72, 8, 5},   {33, 77, 11, 40},
+    {1, 72, 4, 1},     {33, 72, 8, 5},    {33, 77, 11, 40},
     {40, 1600, 16, 9}, {300, 40, 100, 3}, {9, 4096, 3, 1003},
 };
 
@@ -214,8 +213,14 @@ static int32_t *ids_new(const table_case *c)
 
 static void check_embedding(const table_case *c, zero_dtype dtype, zero_dtype stream)
 {
-    zr_embedding of = {.dtype = dtype, .stream = stream, .rows = c->rows, .width = c->width,
-                       .seq = c->seq, .first = 3, .vocab = c->vocab, .positions = c->seq + 2};
+    zr_embedding of = {.dtype = dtype,
+                       .stream = stream,
+                       .rows = c->rows,
+                       .width = c->width,
+                       .seq = c->seq,
+                       .first = 3,
+                       .vocab = c->vocab,
+                       .positions = c->seq + 2};
     int32_t *ids = ids_new(c);
     void *tokens = array_random(dtype, c->vocab * c->width, 1, 1),
          *positions = array_random(dtype, c->seq * c->width, 2, 1),
@@ -255,9 +260,9 @@ static void embeddings_agree(void **state)
 
 static void rows_are_copied(void **state)
 {
-    const zr_strided shapes[] = {{1, 16, 16, 16},   {33, 64, 80, 112}, {33, 12, 36, 20},
-                                 {33, 7, 11, 9},    {5, 6, 128, 64},   {300, 144, 288, 144},
-                                 {0, 16, 16, 16},   {3, 0, 16, 16}};
+    const zr_strided shapes[] = {{1, 16, 16, 16}, {33, 64, 80, 112}, {33, 12, 36, 20},
+                                 {33, 7, 11, 9},  {5, 6, 128, 64},   {300, 144, 288, 144},
+                                 {0, 16, 16, 16}, {3, 0, 16, 16}};
     for (int i = 0; i < ZR_COUNT(shapes); i++) {
         const zr_strided *s = &shapes[i];
         float *from = floats_random(s->rows * s->from_stride / 4 + 4, 1, 1),
