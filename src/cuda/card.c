@@ -27,6 +27,19 @@ zero_status zr_cuda_fail(zr_cuda_card *card, const char *call, zr_cuda_result re
                    text ? text : "an unknown error", result);
 }
 
+// Of the opening whose context the thread has; 0: of none. A card that is opened again may have a
+// context at the same address.
+static _Thread_local uint64_t current;
+
+zero_status zr_cuda_card_enter(zr_cuda_card *card, zero_error *error)
+{
+    if (current == card->opening)
+        return ZERO_OK;
+    ZR_CUDA_TRY(card, error, cuCtxSetCurrent, card->context);
+    current = card->opening;
+    return ZERO_OK;
+}
+
 // ---- opening ----
 
 static zero_status read_attribute(zr_cuda_card *card, unsigned attribute, int *out,
@@ -71,19 +84,6 @@ static zero_status read_facts(zr_cuda_card *card, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status load_file(zr_cuda_card *card, const char *file, zr_cuda_module *out,
-                             zero_error *error)
-{
-    zr_cuda_image image = {0};
-    char warning[ZERO_MESSAGE_BYTES];
-    ZERO_TRY(zr_cuda_image_make(file, card->capability, &image, warning, error));
-    if (*warning && !*card->warning)
-        memcpy(card->warning, warning, sizeof warning);
-    zr_cuda_result result = card->cu->cuModuleLoadData(out, image.bytes);
-    zr_free(image.bytes);
-    return result ? zr_cuda_fail(card, "cuModuleLoadData", result, error) : ZERO_OK;
-}
-
 #define FILE_NAME(file) #file,
 static const char *const file_names[] = {ZR_CUDA_FILES(FILE_NAME)};
 #define FILE_NUMBER(file) FILE_##file,
@@ -96,10 +96,69 @@ static const struct {
     const char *name;
 } kernels[] = {ZR_CUDA_KERNELS(KERNEL_ROW)};
 
+// The image of a file, made by a thread of its own, because compiling takes seconds.
+typedef struct making {
+    const char *file;
+    int capability;
+    pthread_t thread;
+    bool apart; // else by the thread that opens the card
+    zr_cuda_image image;
+    char warning[ZERO_MESSAGE_BYTES];
+    zero_status status;
+    zero_error error;
+} making;
+
+static void *make_image(void *user)
+{
+    making *m = user;
+    m->status = zr_cuda_image_make(m->file, m->capability, &m->image, m->warning, &m->error);
+    return NULL;
+}
+
+static void make_images(const zr_cuda_card *card, making all[FILE_COUNT])
+{
+    for (int f = 0; f < FILE_COUNT; f++) {
+        all[f].file = file_names[f];
+        all[f].capability = card->capability;
+        all[f].apart = f > 0 && !pthread_create(&all[f].thread, NULL, make_image, &all[f]);
+    }
+    for (int f = 0; f < FILE_COUNT; f++)
+        if (!all[f].apart)
+            make_image(&all[f]);
+    for (int f = 0; f < FILE_COUNT; f++)
+        if (all[f].apart)
+            pthread_join(all[f].thread, NULL);
+}
+
+static zero_status load_image(zr_cuda_card *card, const making *m, zr_cuda_module *out,
+                              zero_error *error)
+{
+    if (m->status != ZERO_OK)
+        return zr_fail(error, m->status, "%s", m->error.message);
+    if (*m->warning && !*card->warning)
+        memcpy(card->warning, m->warning, sizeof m->warning);
+    ZR_CUDA_TRY(card, error, cuModuleLoadData, out, m->image.bytes);
+    return ZERO_OK;
+}
+
+static zero_status load_images(zr_cuda_card *card, zero_error *error)
+{
+    making *all = zr_alloc(FILE_COUNT * sizeof *all, error);
+    zero_status status = ZERO_OK;
+    if (!all)
+        return ZERO_ERR_MEMORY;
+    make_images(card, all);
+    for (int f = 0; f < FILE_COUNT && status == ZERO_OK; f++)
+        status = load_image(card, &all[f], &card->modules[f], error);
+    for (int f = 0; f < FILE_COUNT; f++)
+        zr_free(all[f].image.bytes);
+    zr_free(all);
+    return status;
+}
+
 static zero_status load_kernels(zr_cuda_card *card, zero_error *error)
 {
-    for (int f = 0; f < FILE_COUNT; f++)
-        ZERO_TRY(load_file(card, file_names[f], &card->modules[f], error));
+    ZERO_TRY(load_images(card, error));
     for (int k = 0; k < ZR_CUDA_KERNEL_COUNT; k++)
         ZR_CUDA_TRY(card, error, cuModuleGetFunction, &card->functions[k],
                     card->modules[kernels[k].file], kernels[k].name);
@@ -116,6 +175,7 @@ static void close_all(zr_cuda_card *card)
             card->cu->cuModuleUnload(card->modules[f]);
     if (card->context) {
         card->cu->cuCtxSetCurrent(NULL);
+        current = 0;
         card->cu->cuDevicePrimaryCtxRelease_v2(card->id);
     }
     *card = (zr_cuda_card){0};
@@ -129,8 +189,10 @@ static zero_status open_all(zr_cuda_card *card, int number, zero_error *error)
         return ZERO_ERR_UNSUPPORTED;
     ZERO_TRY(check_number(card, error));
     ZERO_TRY(read_facts(card, error));
+    static uint64_t openings; // under the lock
     ZR_CUDA_TRY(card, error, cuDevicePrimaryCtxRetain, &card->context, card->id);
-    ZR_CUDA_TRY(card, error, cuCtxSetCurrent, card->context);
+    card->opening = ++openings;
+    ZERO_TRY(zr_cuda_card_enter(card, error));
     zr_blas_status blas = card->blas->cublasLtCreate(&card->blas_handle);
     if (blas)
         return zr_fail(error, ZERO_ERR_UNSUPPORTED, "cuda:%d: cublasLtCreate failed: %s", number,
@@ -164,18 +226,8 @@ void zr_cuda_card_close(zr_cuda_card *card)
 {
     pthread_mutex_lock(&lock);
     if (--card->users == 0) {
-        card->cu->cuCtxSetCurrent(card->context);
+        zr_cuda_card_enter(card, NULL);
         close_all(card);
     }
     pthread_mutex_unlock(&lock);
-}
-
-zero_status zr_cuda_card_enter(zr_cuda_card *card, zero_error *error)
-{
-    static _Thread_local zr_cuda_context current;
-    if (current == card->context)
-        return ZERO_OK;
-    ZR_CUDA_TRY(card, error, cuCtxSetCurrent, card->context);
-    current = card->context;
-    return ZERO_OK;
 }

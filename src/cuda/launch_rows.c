@@ -107,8 +107,8 @@ ZR_KERNEL(zr_cuda_loss, loss, loss)
 ZR_KERNEL(zr_cuda_loss_parts, loss_parts, loss)
 {
     ZR_LAUNCH(queue, loss_parts, logit_threads(shape->vocab), shape->rows, 1, .target = target,
-              .logits = logits, .parts = (zr_kernel_loss_part *)parts, .vocab = shape->vocab,
-              .type = (int)shape->dtype, .none = ZR_TARGET_NONE);
+              .logits = shape->vocab ? logits : NULL, .parts = (zr_kernel_loss_part *)parts,
+              .vocab = shape->vocab, .type = (int)shape->dtype, .none = ZR_TARGET_NONE);
 }
 
 ZR_KERNEL(zr_cuda_loss_finish, loss_finish, loss)

@@ -1,8 +1,8 @@
 // make_images FOLDER CAPABILITY...: compiles each file of kernels for each capability (80, 90) as a
 // card does that has not seen it yet, and keeps the images as FOLDER/FILE-smNN.cubin. A line each:
-// file, capability, seconds of a processor, bytes, and whether NVRTC compiled it or the cache had it; the first
-// line is NVRTC's version. Exit status 1 with a message where an image cannot be made, 77 without
-// NVRTC.
+// file, capability, seconds of a processor, bytes, and whether NVRTC compiled it or the cache had
+// it; the first line is NVRTC's version. Exit status 1 with a message where an image cannot be
+// made, 77 without NVRTC.
 #include "base/alloc.h"
 #include "cuda/image.h"
 #include "cuda/libraries.h"

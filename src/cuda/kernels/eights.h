@@ -33,7 +33,7 @@ __device__ __forceinline__ float widen_one(uint32_t raw, int type)
                                   : f16_to_float((uint16_t)raw);
 }
 
-// Eight elements from i on, of which `left` are there; the others are 0, and are not stored.
+// Eight elements from number i on. Those from `left` on do not exist: 0, and not stored.
 __device__ __forceinline__ void load_some(const void *array, int type, int64_t i, int64_t left,
                                           bool whole, float out[8])
 {

@@ -39,7 +39,8 @@ __device__ __forceinline__ void add_branch(const zr_norm_forward_args &a, int64_
     });
 }
 
-// The squares are summed around the mean, and what rounding left in it is taken from both.
+// The squares are summed around the mean, and what rounding left in it is taken from both, and from
+// each element on its own: far from zero the sum of the two would be rounded again.
 ZR_GLOBAL(norm_forward, 256)
 {
     const bool whole =
@@ -54,7 +55,6 @@ ZR_GLOBAL(norm_forward, 256)
     const row_sums around = sum_row(x, a.stream_type, at, a.width, whole, mean);
     const float rest = a.rms ? 0 : around.of_elements / a.width,
                 variance = around.of_squares / a.width - rest * rest;
-    mean += rest;
     const float rstd = 1 / sqrtf((variance < 0 ? 0 : variance) + a.epsilon);
     each_eight_of_row(a.width, [&](int64_t j, int64_t left) {
         float y[8], gamma[8], beta[8] = {};
@@ -63,11 +63,11 @@ ZR_GLOBAL(norm_forward, 256)
         if (a.beta)
             load_some(a.beta, a.type, j, left, whole, beta);
         for (int k = 0; k < 8; k++)
-            y[k] = (y[k] - mean) * rstd * gamma[k] + beta[k];
+            y[k] = ((y[k] - mean) - rest) * rstd * gamma[k] + beta[k];
         store_some(a.y, a.type, at + j, left, whole, y);
     });
     if (threadIdx.x == 0 && a.mean && !a.rms)
-        a.mean[blockIdx.x] = mean;
+        a.mean[blockIdx.x] = mean + rest;
     if (threadIdx.x == 0 && a.rstd)
         a.rstd[blockIdx.x] = rstd;
 }
