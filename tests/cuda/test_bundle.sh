@@ -41,7 +41,7 @@ stand_in() { mkdir -p "$1" && printf '#!/usr/bin/env bash\n%s\n' "$3" >"$1/$2" &
 bundle --emulated --most 1000 || fail "no bundle: $(cat said.txt)"
 grep -q '^bundle: [0-9]* bytes' said.txt || fail "its bytes are not told: $(cat said.txt)"
 grep -q '^images: ' said.txt || fail "images are not told: $(cat said.txt)"
-for file in run zero probe test_cuda_card kernels.cu peers.py tokens.py text.txt lib/libjansson.so.4 lib/libcmocka.so.0 emulated/libcuda.so.1; do
+for file in run zero probe test_cuda_card.gz kernels.cu peers.py tokens.py text.txt lib/libjansson.so.4 lib/libcmocka.so.0 emulated/libcuda.so.1; do
     [ -e "$folder/$file" ] || fail "the bundle has no $file"
 done
 if grep -q '^images: [0-9]' said.txt; then
@@ -62,7 +62,7 @@ answers "one('facts')['ok']"
 
 # Programs that take half a minute each are tests of their own.
 for name in elements columns rows states sums attention products training; do
-    rm -f "$folder/test_cuda_$name"
+    rm -f "$folder/test_cuda_$name.gz"
     stand_in "$folder" "test_cuda_$name" 'echo "[  PASSED  ] 3 test(s)."'
 done
 parts 200 --out "$WORK/some lines" all

@@ -2,7 +2,7 @@
 # What the parts of tools/gpu/run share: each check is a command with a time that it may take, and one line of JSON:
 #   {"part":"bits","check":"gpt2:twice","ok":true,"seconds":1.2,...}
 # ok is false with "why", or null with "skipped". None stops another. `run` has set: here programs emulated small out limit work.
-# The functions below are called by part_list.sh; bash and coreutils are all that they need.
+# The functions below are called by part_list.sh; bash, coreutils, awk, sed and gzip are all that they need.
 
 log=$work/log            # what the command of a check wrote
 lines=$work/lines        # all lines, for the table
@@ -57,13 +57,16 @@ check()
     return 1
 }
 
-# program NAME: its path: of a bundle, or of a build.
+# program NAME: its path: of a bundle, where tests are packed, or of a build.
 program()
 {
-    local folder
-    for folder in "$programs" "$programs/tests/cuda"; do
+    local folder packed=$programs/$1.gz
+    for folder in "$programs" "$programs/tests/cuda" "$work/unpacked"; do
         if [ -f "$folder/$1" ] && [ -x "$folder/$1" ]; then echo "$folder/$1"; return; fi
     done
+    [ -f "$packed" ] || return 0
+    mkdir -p "$work/unpacked"
+    gzip -dc "$packed" >"$work/unpacked/$1" && chmod +x "$work/unpacked/$1" && echo "$work/unpacked/$1"
 }
 
 # first_program NAME FOLDER...: of those in PATH and in the folders.
