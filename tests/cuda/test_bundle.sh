@@ -75,6 +75,15 @@ told "builtins_all('seconds' in line and ('why' in line) == (line['ok'] is False
 [ "$(tail -1 err.txt | grep -c ' ok, .* failed, .* skipped')" -eq 1 ] || fail "no table: $(cat err.txt)"
 [ "$(wc -l <err.txt)" -eq $(($(wc -l <out.txt) + 1)) ] || fail "the table has other lines"
 
+# Without a driver, or without a card: a line for each check all the same.
+mkdir none && echo "no library" >none/libcuda.so.1
+count=$(wc -l <out.txt)
+got=0
+(cd / && timeout 100 "$folder/run" --small --emulated "$WORK/none" facts kernels:card bits train speed) >out.txt 2>err.txt || got=$?
+[ "$got" -eq 0 ] || fail "without a driver: exit code $got ($(tail -3 err.txt))"
+told "of['bits gpt2']['ok'] is False and of['train card']['ok'] is False and of['speed gpt2:zero:1']['ok'] is False and 'speed llama:medians' in of"
+[ "$(wc -l <out.txt)" -lt "$count" ] || fail "without a driver there are more lines than with one"
+
 # ---- where all must be well ----
 
 tools=$WORK/tools
@@ -120,7 +129,7 @@ told "'longer than 2 s' in of['kernels rows']['why'] and of['kernels elements'][
 parts 200 kernels:elements kernels:card
 told "'that_one' in of['kernels elements']['why'] and of['kernels card']['ok']"
 
-for wrong in "kernels launches" "--programs /nowhere kernels" "kernels --backend"; do
+for wrong in "kernels launches" "--programs /nowhere kernels" "kernels --backend" "kernels --out /nowhere/lines"; do
     got=0
     # shellcheck disable=SC2086 # words
     "$folder/run" $wrong >out.txt 2>err.txt || got=$?
