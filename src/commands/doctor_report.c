@@ -199,6 +199,7 @@ static zero_status look(zr_doctor *d, const zero_doctor_options *options, zero_e
     ZR_SENTENCE(r, "zero", "{version}", zr_text(zero_version()));
     look_at_processor(r);
     zero_status status = look_at_compute(d, error);
+    zr_doctor_cards(d);
     look_at_memory(d);
     zr_doctor_mpi(d);
     look_at_io(d);

@@ -35,6 +35,9 @@ zero_status zr_doctor_machine(zr_doctor *doctor, const char *directory, const ch
 // MPI it was built, and to which MPI the mpirun in PATH belongs.
 void zr_doctor_mpi(zr_doctor *doctor);
 
+// Reports the libraries that NVIDIA's cards take, and the cards.
+void zr_doctor_cards(zr_doctor *doctor);
+
 // Reports the user's book of rates, and where it is.
 void zr_doctor_rates(zr_doctor *doctor);
 

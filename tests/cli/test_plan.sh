@@ -291,6 +291,10 @@ lacks = ", ".join("{what} ({why})".format(**lack) for lack in answer["missing"])
 command = ": " + answer["missing_command"] if "missing_command" in answer else ""
 assert lacks + command == label("missing"), (lacks, command)
 assert re.sub(r"[0-9.]+GB", "", answer["next_command"]) in re.sub(r"[0-9.]+GB", "", label("next"))
+for key, name in ("driver", "NVIDIA"), ("cublaslt", "  cuBLASLt"), ("nvrtc", "  NVRTC"):
+    library = answer["nvidia"][key]
+    assert library.get("error", library.get("version")) in label(name), (library, label(name))
+assert len(answer["nvidia"]["cards"]) == len(re.findall("^  cuda:[0-9]", text, re.M)), answer["nvidia"]
 assert label("MPI").startswith("module found, built with " + mpi["library"] if mpi["module"] else mpi["error"]), mpi
 bytes_of = lambda shown: float(shown.split()[0]) * {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}[shown.split()[1]]
 locked = label("locked memory")

@@ -27,7 +27,7 @@ typedef struct checked { // an operation, and what it has
     const void *sources[ZR_MOST_SOURCES];
 } checked;
 
-static zr_queue *card_queue, *ref_queue;
+static zr_queue *card_queue, *ref_queue, *cpu_queue;
 
 static void end_well(zero_status status, const zero_error *error)
 {
@@ -41,12 +41,14 @@ void cuda_check_begin(void)
     zr_cuda_offer();
     end_well(zr_queue_open("cuda", NULL, 1, &card_queue, &error), &error);
     ref_queue = check_queue("ref", NULL, 1);
+    cpu_queue = check_queue("cpu", NULL, 1);
 }
 
 void cuda_check_end(void)
 {
     zr_queue_close(card_queue);
     check_queue_close(ref_queue);
+    check_queue_close(cpu_queue);
 }
 
 zr_queue *cuda_check_queue(void) { return card_queue; }
@@ -161,12 +163,12 @@ static zr_op op_on(checked *c, side which, void *scratch)
 
 // ---- running ----
 
-static void run_ref(checked *c)
+static void run_host(checked *c, zr_queue *queue)
 {
     zero_error error = {0};
-    size_t bytes = zr_op_scratch(ref_queue, c->op);
+    size_t bytes = zr_op_scratch(queue, c->op);
     void *scratch = bytes ? aligned_alloc(64, ZR_ROUND_UP(bytes, (size_t)64)) : NULL;
-    end_well(check_run(ref_queue, op_on(c, REF, scratch), &error), &error);
+    end_well(check_run(queue, op_on(c, REF, scratch), &error), &error);
     free(scratch);
 }
 
@@ -305,8 +307,9 @@ static void check_orders(checked *c, const char *what)
         give_back(ZR_MEMORY_DEVICE, scratch, scratch_bytes);
 }
 
-void cuda_check_one(const char *what, zr_op op, cuda_tolerance tolerance, int operand,
-                    cuda_tolerance its)
+// Compares with what a queue of the host's computes.
+static void check_against(zr_queue *host, const char *what, zr_op op, cuda_tolerance tolerance,
+                          int operand, cuda_tolerance its)
 {
     checked *c = calloc(1, sizeof *c);
     assert_non_null(c);
@@ -315,7 +318,7 @@ void cuda_check_one(const char *what, zr_op op, cuda_tolerance tolerance, int op
     list_regions(c);
     for (int i = 0; i < c->region_count; i++)
         make_copies(&c->regions[i]);
-    run_ref(c);
+    run_host(c, host);
     check_orders(c, what);
     check_results(c, what, tolerance, operand, its);
     for (int i = 0; i < c->region_count; i++)
@@ -323,7 +326,20 @@ void cuda_check_one(const char *what, zr_op op, cuda_tolerance tolerance, int op
     free(c);
 }
 
+void cuda_check_one(const char *what, zr_op op, cuda_tolerance tolerance, int operand,
+                    cuda_tolerance its)
+{
+    check_against(ref_queue, what, op, tolerance, operand, its);
+}
+
 void cuda_check(const char *what, zr_op op, cuda_tolerance tolerance)
 {
     cuda_check_one(what, op, tolerance, -1, tolerance);
+}
+
+void cuda_check_as_cpu(const char *what, zr_op op)
+{
+    const cuda_tolerance exact = {0, 0};
+    if (strcmp(cpu_queue->backend->path(), "portable") != 0)
+        check_against(cpu_queue, what, op, exact, -1, exact);
 }

@@ -120,6 +120,8 @@ inline uint32_t __float_as_uint(float value)
     return bits;
 }
 
+inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
+
 inline float __uint_as_float(uint32_t bits)
 {
     float value;

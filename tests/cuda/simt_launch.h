@@ -10,16 +10,20 @@
 
 namespace simt {
 
+inline uint32_t draw(block &b) // 24 bits
+{
+    b.drawn = b.drawn * 1664525u + 1013904223u;
+    return b.drawn >> 8;
+}
+
 // A permutation of the threads: as they are, backward, or drawn anew each round.
 inline void order_threads(block &b, order how, std::vector<unsigned> &out)
 {
     const unsigned count = b.threads.size();
     for (unsigned i = 0; i < count; i++)
         out[i] = how == order::backward ? count - 1 - i : i;
-    for (unsigned i = count; how == order::drawn && i > 1; i--) {
-        b.drawn = b.drawn * 1664525u + 1013904223u;
-        std::swap(out[i - 1], out[(b.drawn >> 8) % i]);
-    }
+    for (unsigned i = count; how == order::drawn && i > 1; i--)
+        std::swap(out[i - 1], out[draw(b) % i]);
 }
 
 inline std::string describe_stuck(const block &b)
@@ -54,19 +58,23 @@ inline void start_block(block &b, const stacks &memory)
     }
 }
 
-// Runs all threads of a block to their ends, or until the block has failed.
+// Runs all threads of a block to their ends, or until the block has failed. Where the order is
+// drawn, about half of the warps rest in each round, so that some are far ahead of others.
 inline void run_block(block &b, order how)
 {
     std::vector<unsigned> sequence(b.threads.size());
     for (bool went_on = true; went_on && b.failure.empty();) {
         went_on = false;
         order_threads(b, how, sequence);
+        const uint32_t resting = how == order::drawn ? draw(b) >> 8 : 0;
         for (unsigned i : sequence) {
             if (b.threads[i].now != state::ready || !b.failure.empty())
                 continue;
+            went_on = true;
+            if (resting >> b.threads[i].warp % 16 & 1)
+                continue;
             b.current = i;
             context_switch(b.host, b.threads[i].self, false);
-            went_on = true;
         }
     }
     for (const thread &t : b.threads)

@@ -78,11 +78,13 @@ __device__ __forceinline__ void add_rows(float sums[PARTS], const float *weight,
                                          int first, int end, const void *array, int type,
                                          int64_t from, int64_t step, int dim)
 {
-    ZR_UNROLL
-    for (int m = 0; m < PARTS; m++) {
-        const int c = lane_of() + 32 * m;
-        for (int j = first; c < dim && j < end; j++)
-            sums[m] += weight[j - origin] * get(array, type, from + j * step + c);
+    for (int j = first; j < end; j++) {
+        const int64_t row = from + j * step + lane_of();
+        const float by = weight[j - origin];
+        ZR_UNROLL
+        for (int m = 0; m < PARTS; m++)
+            if (lane_of() + 32 * m < dim)
+                sums[m] += by * get(array, type, row + 32 * m);
     }
 }
 

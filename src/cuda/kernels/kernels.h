@@ -3,6 +3,7 @@
 #define ZR_CUDA_KERNELS_H
 
 #include "args_attention.h"
+#include "args_blocks.h"
 #include "args_columns.h"
 #include "args_elements.h"
 #include "args_products.h"
@@ -17,6 +18,7 @@
     X(columns)                                                                                     \
     X(states)                                                                                      \
     X(sums)                                                                                        \
+    X(blocks)                                                                                      \
     X(attention)                                                                                   \
     X(attention_mma)                                                                               \
     X(attention_backward)                                                                          \
@@ -29,6 +31,7 @@
     ZR_KERNELS_columns(X)                                                                          \
     ZR_KERNELS_states(X)                                                                           \
     ZR_KERNELS_sums(X)                                                                             \
+    ZR_KERNELS_blocks(X)                                                                           \
     ZR_KERNELS_attention(X)                                                                        \
     ZR_KERNELS_attention_mma(X)                                                                    \
     ZR_KERNELS_attention_backward(X)                                                               \

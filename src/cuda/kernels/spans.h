@@ -42,7 +42,7 @@ template <class T> __device__ __forceinline__ void walk_span(const span &of, con
 }
 
 template <int width>
-__device__ __forceinline__ raw_eight load_some(const void *array, int type, int64_t i)
+__device__ __forceinline__ raw_eight load_part(const void *array, int type, int64_t i)
 {
     const int64_t byte = i * (type == ZR_TYPE_F32 ? 4 : 2);
     raw_eight raw;
@@ -54,7 +54,7 @@ __device__ __forceinline__ raw_eight load_some(const void *array, int type, int6
 }
 
 template <int width>
-__device__ __forceinline__ void widen_some(const raw_eight &raw, int type, float out[width])
+__device__ __forceinline__ void widen_part(const raw_eight &raw, int type, float out[width])
 {
     float pair[2];
     if (width == 8) {
@@ -68,7 +68,7 @@ __device__ __forceinline__ void widen_some(const raw_eight &raw, int type, float
 }
 
 template <int width>
-__device__ __forceinline__ void store_some(void *array, int type, int64_t i, const float in[width])
+__device__ __forceinline__ void store_part(void *array, int type, int64_t i, const float in[width])
 {
     const int64_t byte = i * (type == ZR_TYPE_F32 ? 4 : 2);
     if (width == 8)

@@ -1,6 +1,7 @@
 // Optimizer updates. Compiled without fused multiply-adds, as compute/state_blocks.h asks for: the
 // bits of updates of eight-bit states are those of the host, and no element's bits depend on where
 // a range is cut.
+#include "eights.h"
 #include "spans.h"
 
 using namespace zr;
@@ -9,37 +10,41 @@ namespace {
 
 // ---- element by element ----
 
-// Updates the states of an element and returns its new weight, or LAMB's direction. g: times scale.
+// Updates the states of an element and returns its new weight, or LAMB's direction. Multiplies and
+// additions are fused where the compiler fuses them for processors with such instructions, so that
+// states have the same bits on the card and on its host (compute/cpu/cpu_optimizer.c).
 template <int kind>
 __device__ __forceinline__ float updated(const zr_update_args &a, float g, float p, float &s0,
                                          float &s1)
 {
     if (kind == ZR_UPDATES_LION) {
-        const float c = s0 * a.keep0 + g * a.take0;
+        g *= a.scale;
+        const float c = __fmaf_rn(s0, a.keep0, g * a.take0);
         const float sign = c > 0 ? 1 : c < 0 ? -1 : c; // zero stays zero, and NaN stays NaN
-        s0 = s0 * a.keep1 + g * a.take1;
-        return p * a.keep_p - sign * a.step;
+        s0 = __fmaf_rn(s0, a.keep1, g * a.take1);
+        return __fmaf_rn(p, a.keep_p, -(sign * a.step));
     }
     if (kind == ZR_UPDATES_LAMB) {
-        s0 = s0 * a.keep0 + g * a.take0;
-        s1 = s1 * a.keep1 + g * g * a.take1;
-        return s0 * a.step / (sqrtf(s1) * a.root + a.epsilon) + p * a.weight_decay;
+        g *= a.scale;
+        s0 = __fmaf_rn(s0, a.keep0, g * a.take0);
+        s1 = __fmaf_rn(s1, a.keep1, g * g * a.take1);
+        return __fmaf_rn(p, a.weight_decay, s0 * a.step / __fmaf_rn(sqrtf(s1), a.root, a.epsilon));
     }
-    g += p * a.weight_decay;
+    g = __fmaf_rn(g, a.scale, p * a.weight_decay);
     if (kind == ZR_UPDATES_ADAM) {
-        s0 = s0 * a.keep0 + g * a.take0;
-        s1 = s1 * a.keep1 + g * g * a.take1;
-        return p * a.keep_p - a.step * s0 / (sqrtf(s1) * a.root + a.epsilon);
+        s0 = __fmaf_rn(s0, a.keep0, g * a.take0);
+        s1 = __fmaf_rn(s1, a.keep1, g * g * a.take1);
+        return __fmaf_rn(p, a.keep_p, -(a.step * s0 / __fmaf_rn(sqrtf(s1), a.root, a.epsilon)));
     }
     if (kind == ZR_UPDATES_ADAGRAD) {
-        s0 += g * g;
+        s0 = __fmaf_rn(g, g, s0);
         return p - g * a.step / (sqrtf(s0) + a.epsilon);
     }
     if (a.state0) { // SGD
-        s0 = a.first ? g : s0 * a.keep0 + g * a.take0;
-        g = a.nesterov ? g + s0 * a.keep0 : s0;
+        s0 = a.first ? g : __fmaf_rn(s0, a.keep0, g * a.take0);
+        g = a.nesterov ? __fmaf_rn(s0, a.keep0, g) : s0;
     }
-    return p - g * a.step;
+    return __fmaf_rn(-g, a.step, p);
 }
 
 template <int kind> struct updating {
@@ -48,26 +53,26 @@ template <int kind> struct updating {
     template <int width> __device__ __forceinline__ void at(int64_t i) const
     {
         constexpr bool two = kind == ZR_UPDATES_ADAM || kind == ZR_UPDATES_LAMB;
-        raw_eight raw_g = load_some<width>(a.gradient, a.gradient_type, i), raw0 = {}, raw1 = {};
-        const raw_eight raw_p = load_some<width>(a.master, ZR_TYPE_F32, i);
+        raw_eight raw_g = load_part<width>(a.gradient, a.gradient_type, i), raw0 = {}, raw1 = {};
+        const raw_eight raw_p = load_part<width>(a.master, ZR_TYPE_F32, i);
         if (a.state0)
-            raw0 = load_some<width>(a.state0, a.states_type, i);
+            raw0 = load_part<width>(a.state0, a.states_type, i);
         if (two)
-            raw1 = load_some<width>(a.state1, a.states_type, i);
+            raw1 = load_part<width>(a.state1, a.states_type, i);
         float g[width], p[width], s0[width], s1[width];
-        widen_some<width>(raw_g, a.gradient_type, g);
-        widen_some<width>(raw_p, ZR_TYPE_F32, p);
-        widen_some<width>(raw0, a.states_type, s0);
-        widen_some<width>(raw1, a.states_type, s1);
+        widen_part<width>(raw_g, a.gradient_type, g);
+        widen_part<width>(raw_p, ZR_TYPE_F32, p);
+        widen_part<width>(raw0, a.states_type, s0);
+        widen_part<width>(raw1, a.states_type, s1);
         for (int k = 0; k < width; k++)
-            p[k] = updated<kind>(a, g[k] * a.scale, p[k], s0[k], s1[k]);
-        store_some<width>(a.out, ZR_TYPE_F32, i, p);
+            p[k] = updated<kind>(a, g[k], p[k], s0[k], s1[k]);
+        store_part<width>(a.out, ZR_TYPE_F32, i, p);
         if (a.state0)
-            store_some<width>(a.state0, a.states_type, i, s0);
+            store_part<width>(a.state0, a.states_type, i, s0);
         if (two)
-            store_some<width>(a.state1, a.states_type, i, s1);
+            store_part<width>(a.state1, a.states_type, i, s1);
         if (a.parameters)
-            store_some<width>(a.parameters, a.parameters_type, i, p);
+            store_part<width>(a.parameters, a.parameters_type, i, p);
     }
 };
 
@@ -87,13 +92,13 @@ struct subtracting {
     template <int width> __device__ __forceinline__ void at(int64_t i) const
     {
         float p[width], by[width];
-        widen_some<width>(load_some<width>(a.master, ZR_TYPE_F32, i), ZR_TYPE_F32, p);
-        widen_some<width>(load_some<width>(a.direction, ZR_TYPE_F32, i), ZR_TYPE_F32, by);
+        widen_part<width>(load_part<width>(a.master, ZR_TYPE_F32, i), ZR_TYPE_F32, p);
+        widen_part<width>(load_part<width>(a.direction, ZR_TYPE_F32, i), ZR_TYPE_F32, by);
         for (int k = 0; k < width; k++)
-            p[k] -= a.step * by[k];
-        store_some<width>(a.master, ZR_TYPE_F32, i, p);
+            p[k] = __fmaf_rn(-a.step, by[k], p[k]);
+        store_part<width>(a.master, ZR_TYPE_F32, i, p);
         if (a.parameters)
-            store_some<width>(a.parameters, a.parameters_type, i, p);
+            store_part<width>(a.parameters, a.parameters_type, i, p);
     }
 };
 
@@ -103,11 +108,11 @@ struct averaging {
     template <int width> __device__ __forceinline__ void at(int64_t i) const
     {
         float p[width], e[width];
-        widen_some<width>(load_some<width>(a.master, ZR_TYPE_F32, i), ZR_TYPE_F32, p);
-        widen_some<width>(load_some<width>(a.average, ZR_TYPE_F32, i), ZR_TYPE_F32, e);
+        widen_part<width>(load_part<width>(a.master, ZR_TYPE_F32, i), ZR_TYPE_F32, p);
+        widen_part<width>(load_part<width>(a.average, ZR_TYPE_F32, i), ZR_TYPE_F32, e);
         for (int k = 0; k < width; k++)
-            e[k] += (p[k] - e[k]) * a.take;
-        store_some<width>(a.average, ZR_TYPE_F32, i, e);
+            e[k] = __fmaf_rn(p[k] - e[k], a.take, e[k]);
+        store_part<width>(a.average, ZR_TYPE_F32, i, e);
     }
 };
 
@@ -115,29 +120,35 @@ struct averaging {
 
 constexpr int block_elements = ZR_STATE_ELEMENTS, codes = ZR_STATE_CODES;
 
-// What a block of threads has of a map.
+// What a block of threads has of a map. border_at(c) is half way from code c to the next.
 struct coder {
-    float map[codes], border[codes]; // border[c]: half way from code c to the next; the last unused
+    float map[codes], border[codes + codes / 32];
 };
+
+// Where a border lies: each 32 of them begin in another bank of shared memory, because a search
+// looks at borders that are a power of two apart.
+__device__ __forceinline__ int border_at(int code) { return code + code / 32; }
 
 __device__ __forceinline__ void fill_coder(coder &to, const float *map)
 {
     for (int c = threadIdx.x; c < codes; c += blockDim.x) {
         to.map[c] = map[c];
-        to.border[c] = 0.5f * (map[c] + map[c < codes - 1 ? c + 1 : c]);
+        to.border[border_at(c)] = 0.5f * (map[c] + map[c < codes - 1 ? c + 1 : c]);
     }
 }
 
 // The code of a number is the number of borders that lie below it (base/dynamic_map.c): the least
-// code where it is below all values of the map, or no number.
+// code where it is below all values of the map, or no number. The last border is never looked at.
 __device__ __forceinline__ uint32_t code_of(const coder &by, float value)
 {
     int code = 0;
+#pragma unroll
     for (int step = codes / 2; step > 0; step /= 2)
-        code += by.border[code + step - 1] < value ? step : 0;
+        code += by.border[border_at(code + step - 1)] < value ? step : 0;
     return code;
 }
 
+// Encodes eight of a block's elements, times `inverse`.
 __device__ __forceinline__ void encode(const coder &by, const float values[8], float inverse,
                                        uint32_t out[8])
 {
@@ -192,26 +203,6 @@ __device__ __forceinline__ void store_codes(uint8_t *to, bool aligned, int left,
             to[k] = (uint8_t)in[k];
 }
 
-// Eight elements, of which the first `left` are there.
-__device__ __forceinline__ void get_eight(const void *array, int type, bool aligned, int64_t i,
-                                          int left, float out[8])
-{
-    if (aligned)
-        widen_eight(load_eight(array, type, i), type, out);
-    for (int k = 0; k < 8 && !aligned; k++)
-        out[k] = k < left ? get(array, type, i + k) : 0;
-}
-
-__device__ __forceinline__ void put_eight(void *array, int type, bool aligned, int64_t i, int left,
-                                          const float in[8])
-{
-    if (aligned)
-        store_eight(array, type, i, in);
-    for (int k = 0; k < 8 && !aligned; k++)
-        if (k < left)
-            put(array, type, i + k, in[k]);
-}
-
 // A lane's eight elements of a block, from i on. What lies beyond the end is 0, and stays so.
 __device__ __forceinline__ void update_lane(const zr_update_blocks_args &a, const coder &first,
                                             const coder &second, bool aligned, int64_t i)
@@ -223,8 +214,8 @@ __device__ __forceinline__ void update_lane(const zr_update_blocks_args &a, cons
     aligned = aligned && left == 8;
     load_codes(a.codes0 + i, aligned, left, codes0);
     load_codes(a.codes1 + i, aligned, left, codes1);
-    get_eight(a.gradient, a.gradient_type, aligned, i, left, g);
-    get_eight(a.master, ZR_TYPE_F32, aligned, i, left, p);
+    load_some(a.gradient, a.gradient_type, i, left, aligned, g);
+    load_some(a.master, ZR_TYPE_F32, i, left, aligned, p);
     const float scale0 = a.scales0[block], scale1 = a.scales1[block];
     for (int k = 0; k < 8; k++) {
         m[k] = k < left ? first.map[codes0[k]] * scale0 : 0;
@@ -232,9 +223,9 @@ __device__ __forceinline__ void update_lane(const zr_update_blocks_args &a, cons
         if (k < left)
             p[k] = updated_in_blocks(a, g[k], p[k], m[k], v[k]);
     }
-    put_eight(a.master, ZR_TYPE_F32, aligned, i, left, p);
+    store_some(a.master, ZR_TYPE_F32, i, left, aligned, p);
     if (a.parameters)
-        put_eight(a.parameters, a.parameters_type, aligned, i, left, p);
+        store_some(a.parameters, a.parameters_type, i, left, aligned, p);
     const float now0 = largest_of(m), now1 = largest_of(v); // after all lanes have read the scales
     encode(first, m, inverse_of(now0), codes0);
     encode(second, v, inverse_of(now1), codes1);
@@ -264,10 +255,8 @@ ZR_GLOBAL(update_blocks, 256)
 {
     __shared__ coder first, second;
     const int64_t blocks = (a.n + block_elements - 1) / block_elements;
-    const bool aligned = aligned_elements(a.master, ZR_TYPE_F32) &
-                         aligned_elements(a.gradient, a.gradient_type) &
-                         aligned_elements(a.parameters, a.parameters_type) &
-                         (((uintptr_t)a.codes0 | (uintptr_t)a.codes1) % 8 == 0 ? 1 : 0);
+    const bool aligned = are_whole(a.master, a.gradient, a.parameters) &&
+                         ((uintptr_t)a.codes0 | (uintptr_t)a.codes1) % 8 == 0;
     fill_coder(first, a.signed_map);
     fill_coder(second, a.unsigned_map);
     __syncthreads();

@@ -154,14 +154,18 @@ template <int levels> struct tree_summing {
     {
         tree<levels, width> waiting;
         float x[width] = {};
-        for (int r = 0; r < a.sources; r++) {
-            widen_some<width>(load_some<width>(a.source[r], a.source_type, i), a.source_type, x);
+        raw_eight now = load_part<width>(a.source[0], a.source_type, i), next = now;
+        for (int r = 0; r < a.sources; r++) { // the next is under way while one is added
+            if (r + 1 < a.sources)
+                next = load_part<width>(a.source[r + 1], a.source_type, i);
+            widen_part<width>(now, a.source_type, x);
             waiting.add(r, x);
+            now = next;
         }
         waiting.finish(a.sources, x);
         for (int e = a.adds - 1; e >= 0; e--)
             add_earlier<width>(e * a.stride + i, x);
-        store_some<width>(a.out, a.out_type, i, x);
+        store_part<width>(a.out, a.out_type, i, x);
     }
 
     template <int width>
@@ -169,7 +173,7 @@ template <int levels> struct tree_summing {
     {
         float earlier[width];
         if (whole)
-            widen_some<width>(load_some<width>(a.out, a.out_type, i), a.out_type, earlier);
+            widen_part<width>(load_part<width>(a.out, a.out_type, i), a.out_type, earlier);
         for (int k = 0; k < width && !whole; k++)
             earlier[k] = get(a.out, a.out_type, i + k);
         for (int k = 0; k < width; k++)
