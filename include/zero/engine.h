@@ -48,8 +48,10 @@ typedef struct zero_options {
     int threads;   // OpenMP threads of this rank; 0 means 1
     uint64_t seed; // of weights, dropout and data order
     // "cpu": the best path of this processor; "cpu:portable", "cpu:avx2", "cpu:avx512",
-    // "cpu:avx512_bf16", "cpu:amx": that path; "ref": plain C, slow; NULL: "cpu". It applies to
-    // this engine, not to the process. A path that this machine does not offer is ZERO_ERR_USAGE.
+    // "cpu:avx512_bf16", "cpu:amx": that path; "ref": plain C, slow; "cuda", "cuda:1": the first
+    // and the second card of NVIDIA's (docs/devices.md); NULL: "cpu". It applies to this engine,
+    // not to the process. A path or card that this machine does not offer is ZERO_ERR_USAGE, and a
+    // card without its libraries ZERO_ERR_UNSUPPORTED.
     const char *backend;
     // Updates of the whole run; 0 if unknown. "auto" in a schedule needs it, and so does
     // libzero.schedule; the schedule's beta1 is checked up to this update.

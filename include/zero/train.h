@@ -75,7 +75,7 @@ typedef struct zero_train_options {
     int64_t eval_every;
     int64_t sample_every; // 0: never
     int threads;          // 0: what this machine allows, divided by its ranks
-    const char *backend;  // as in zero_options (engine.h); NULL: cpu
+    const char *backend;  // as in zero_options (engine.h), or "auto": a card, else cpu; NULL: cpu
     int64_t save_every;   // steps between checkpoints in out_dir/checkpoints; 0: by time alone
     double save_seconds;  // saves once the last checkpoint is this old; 0: by steps alone
     int64_t keep;         // number of newest checkpoints to keep; 0: all

@@ -1,4 +1,4 @@
-// The part of `zero doctor` about NVIDIA's cards: the three libraries that they take, and the cards.
+// The part of `zero doctor` about NVIDIA's cards: the libraries that they take, and the cards.
 #include "commands/doctor_report.h"
 #include "cuda/cards.h"
 
@@ -47,10 +47,10 @@ static void report_card(zr_report *r, int number)
     if (zr_cuda_card_look(number, &card, &error) == ZERO_OK)
         ZR_SENTENCE(r, label,
                     "{name}, compute capability {capability:.1}, {multiprocessors} "
-                    "multiprocessors, {unused_bytes:.1G} of {bytes:.1G} GB unused",
+                    "multiprocessors, {unused_bytes:.1G} of {bytes:.1G} GB unused[; {warning}]",
                     zr_text(card.name), zr_real(card.capability / 10.0),
-                    zr_integer(card.multiprocessors), zr_integer(card.unused),
-                    zr_integer(card.all));
+                    zr_integer(card.multiprocessors), zr_integer(card.unused), zr_integer(card.all),
+                    *card.warning ? zr_text(card.warning) : zr_absent());
     else
         ZR_SENTENCE(r, label, "{error}", zr_text(error.message));
     zr_report_end(r);

@@ -71,19 +71,6 @@ static zero_status read_facts(zr_cuda_card *card, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status load_file(zr_cuda_card *card, const char *file, zr_cuda_module *out,
-                             zero_error *error)
-{
-    zr_cuda_image image = {0};
-    char warning[ZERO_MESSAGE_BYTES];
-    ZERO_TRY(zr_cuda_image_make(file, card->capability, &image, warning, error));
-    if (*warning && !*card->warning)
-        memcpy(card->warning, warning, sizeof warning);
-    zr_cuda_result result = card->cu->cuModuleLoadData(out, image.bytes);
-    zr_free(image.bytes);
-    return result ? zr_cuda_fail(card, "cuModuleLoadData", result, error) : ZERO_OK;
-}
-
 #define FILE_NAME(file) #file,
 static const char *const file_names[] = {ZR_CUDA_FILES(FILE_NAME)};
 #define FILE_NUMBER(file) FILE_##file,
@@ -96,10 +83,69 @@ static const struct {
     const char *name;
 } kernels[] = {ZR_CUDA_KERNELS(KERNEL_ROW)};
 
+// The image of a file, made by a thread of its own, because compiling takes seconds.
+typedef struct making {
+    const char *file;
+    int capability;
+    pthread_t thread;
+    bool apart; // else by the thread that opens the card
+    zr_cuda_image image;
+    char warning[ZERO_MESSAGE_BYTES];
+    zero_status status;
+    zero_error error;
+} making;
+
+static void *make_image(void *user)
+{
+    making *m = user;
+    m->status = zr_cuda_image_make(m->file, m->capability, &m->image, m->warning, &m->error);
+    return NULL;
+}
+
+static void make_images(const zr_cuda_card *card, making all[FILE_COUNT])
+{
+    for (int f = 0; f < FILE_COUNT; f++) {
+        all[f].file = file_names[f];
+        all[f].capability = card->capability;
+        all[f].apart = f > 0 && !pthread_create(&all[f].thread, NULL, make_image, &all[f]);
+    }
+    for (int f = 0; f < FILE_COUNT; f++)
+        if (!all[f].apart)
+            make_image(&all[f]);
+    for (int f = 0; f < FILE_COUNT; f++)
+        if (all[f].apart)
+            pthread_join(all[f].thread, NULL);
+}
+
+static zero_status load_image(zr_cuda_card *card, const making *m, zr_cuda_module *out,
+                              zero_error *error)
+{
+    if (m->status != ZERO_OK)
+        return zr_fail(error, m->status, "%s", m->error.message);
+    if (*m->warning && !*card->warning)
+        memcpy(card->warning, m->warning, sizeof m->warning);
+    ZR_CUDA_TRY(card, error, cuModuleLoadData, out, m->image.bytes);
+    return ZERO_OK;
+}
+
+static zero_status load_images(zr_cuda_card *card, zero_error *error)
+{
+    making *all = zr_alloc(FILE_COUNT * sizeof *all, error);
+    zero_status status = ZERO_OK;
+    if (!all)
+        return ZERO_ERR_MEMORY;
+    make_images(card, all);
+    for (int f = 0; f < FILE_COUNT && status == ZERO_OK; f++)
+        status = load_image(card, &all[f], &card->modules[f], error);
+    for (int f = 0; f < FILE_COUNT; f++)
+        zr_free(all[f].image.bytes);
+    zr_free(all);
+    return status;
+}
+
 static zero_status load_kernels(zr_cuda_card *card, zero_error *error)
 {
-    for (int f = 0; f < FILE_COUNT; f++)
-        ZERO_TRY(load_file(card, file_names[f], &card->modules[f], error));
+    ZERO_TRY(load_images(card, error));
     for (int k = 0; k < ZR_CUDA_KERNEL_COUNT; k++)
         ZR_CUDA_TRY(card, error, cuModuleGetFunction, &card->functions[k],
                     card->modules[kernels[k].file], kernels[k].name);

@@ -24,6 +24,7 @@ static zero_status describe(zr_cuda_card *card, zr_cuda_card_fact *out, zero_err
                                .unused = (int64_t)unused,
                                .all = (int64_t)all};
     snprintf(out->name, sizeof out->name, "%s", card->name);
+    snprintf(out->warning, sizeof out->warning, "%s", card->warning);
     int *const versions[] = {[ZR_CUDA_DRIVER] = &out->driver,
                              [ZR_CUDA_CUBLASLT] = &out->cublaslt,
                              [ZR_CUDA_NVRTC] = &out->nvrtc};

@@ -54,8 +54,9 @@ typedef struct zr_cuda_card_fact {
     char name[128]; // "NVIDIA H100 80GB HBM3"
     int capability; // 90
     int multiprocessors;
-    int driver, cublaslt, nvrtc; // versions
-    int64_t unused, all;         // bytes
+    int driver, cublaslt, nvrtc;      // versions
+    int64_t unused, all;              // bytes
+    char warning[ZERO_MESSAGE_BYTES]; // of the cache of its kernels, or empty
 } zr_cuda_card_fact;
 
 // Describes a card, which it opens and closes again. The message says what is missing.

@@ -6,8 +6,8 @@
 #include "model/architecture.h"
 #include "plan/plan.h"
 
-// Returns the part of a training that the host does itself ("Muon's exchange of matrices"), or NULL.
-// config: NULL for what is no language model.
+// Returns the part of a training that the host does itself ("Muon's exchange of matrices"), or
+// NULL. config: NULL for what is no language model.
 const char *zr_far_refusal(const zr_settings *settings, const zr_lm_config *config);
 // Returns ZERO_ERR_UNSUPPORTED for a plan or a unit whose work the host does itself; the message
 // names it. device: the far device's name.

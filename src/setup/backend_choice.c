@@ -51,17 +51,19 @@ static void describe_card(const zr_cuda_card_fact *card, char *out, size_t size)
              driver, blas, nvrtc);
 }
 
-void zr_said_instructions(const char *said, char *out, size_t size)
+zero_status zr_said_instructions(const char *said, char *out, size_t size, zero_error *error)
 {
     const zr_backend *found;
     zr_cuda_card_fact card;
     snprintf(out, size, "unknown");
-    if (zr_said_backend_find(said, &found, NULL) != ZERO_OK)
-        return;
-    if (!zr_backend_is_far(found))
+    ZERO_TRY(zr_said_backend_find(said, &found, error));
+    if (!zr_backend_is_far(found)) {
         snprintf(out, size, "%s", found->path());
-    else if (zr_cuda_card_look(atoi(found->path()), &card, NULL) == ZERO_OK)
-        describe_card(&card, out, size);
+        return ZERO_OK;
+    }
+    ZERO_TRY(zr_cuda_card_look(atoi(found->path()), &card, error));
+    describe_card(&card, out, size);
+    return ZERO_OK;
 }
 
 static bool is_said(const char *said, const char *name)

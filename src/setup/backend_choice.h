@@ -21,8 +21,9 @@ const char *zr_planned_backend(const char *said);
 bool zr_backend_may_be_card(const char *said, int ranks);
 
 // Writes what computes, by what its bits depend on: "avx2"; of a card its name, and "sm_90, driver
-// 13.0, cuBLASLt 13.1.0, NVRTC 13.0"; "unknown" where there is no such backend.
-void zr_said_instructions(const char *said, char *out, size_t size);
+// 13.0, cuBLASLt 13.1.0, NVRTC 13.0". Where there is no such backend, or its card cannot be opened,
+// it writes "unknown", and the error says why.
+zero_status zr_said_instructions(const char *said, char *out, size_t size, zero_error *error);
 
 // Decides what "auto" stands for in a training: "cuda" where a card and its libraries are here and
 // compute all of it, else "cpu". reason (ZERO_MESSAGE_BYTES): one line for the user, that names the

@@ -2,6 +2,7 @@
 // (setup/inherited.c), and the program's own choices for what nobody chose.
 #include "config/config_ranks.h"
 #include "checkpoint/run_record.h"
+#include "comm/agreement.h"
 #include "setup/backend_choice.h"
 #include "setup/defaults.h"
 #include "setup/model_lora.h"
@@ -255,7 +256,7 @@ zero_options zr_train_engine_options(const zr_train *train)
 }
 
 // Decides what "auto" stands for, now that it is known what is trained.
-static void settle_backend(zr_train *train)
+static zero_status settle_backend(zr_train *train, zero_error *error)
 {
     char reason[ZERO_MESSAGE_BYTES];
     zr_backend_configure(train->resolved.config);
@@ -266,15 +267,15 @@ static void settle_backend(zr_train *train)
         if (*reason)
             zr_log(&train->logger, ZERO_LOG_INFO, "backend  auto: %s", reason);
     }
-    zr_said_instructions(*backend, train->resolved.instructions,
-                         sizeof train->resolved.instructions);
+    return zr_said_instructions(*backend, train->resolved.instructions,
+                                sizeof train->resolved.instructions, error);
 }
 
 zero_status zr_train_place(zr_train *train, zero_error *error)
 {
     zr_lm_config *shape = &train->subject.model_config;
     zr_train_resolved *resolved = &train->resolved;
-    settle_backend(train);
+    ZERO_TRY(zr_comm_agree(train->comm, settle_backend(train, error), error));
     const zero_options options = zr_train_engine_options(train);
     const zr_resolution how = make_resolution(train, gather_facts(train, resolved->steps), NULL);
     ZERO_TRY(zr_placement_settle(&how, &options, shape, &resolved->config, error));

@@ -263,7 +263,7 @@ static bool has_avx512(void)
 static bool is_same_card(const char *backend, const char *instructions)
 {
     char here[256];
-    zr_said_instructions(backend, here, sizeof here);
+    zr_said_instructions(backend, here, sizeof here, NULL);
     return instructions && strcmp(here, instructions) == 0;
 }
 

@@ -255,7 +255,7 @@ static void report_doubts(const zr_verify *v)
     }
     if (!strcmp(v->backend, "cpu")) {
         char here[256];
-        zr_said_instructions(v->backend, here, sizeof here);
+        zr_said_instructions(v->backend, here, sizeof here, NULL);
         begin_doubt(r, "instructions");
         ZR_SENTENCE(r, NULL,
                     "the run does not say which of the AVX-512 paths made it, and the replay took "

@@ -18,8 +18,8 @@ zr_queue *cuda_check_queue(void);
 
 // Runs the operation, whose operands lie in the host's memory (compute_check.h), three times on the
 // card: each in another order of threads, each operand in memory of its own that ends where it
-// ends, results and scratch poisoned. All three must have the same bits, and be as near to ref's as said.
-// Operands at one address, or inside of another, stay so. The host's operands are unchanged
+// ends, results and scratch poisoned. All three must have the same bits, and be as near to ref's as
+// said. Operands at one address, or inside of another, stay so. The host's operands are unchanged
 // afterwards.
 void cuda_check(const char *what, zr_op op, cuda_tolerance tolerance);
 // The same bits as those of "cpu", where this processor fuses multiplies and additions; elsewhere

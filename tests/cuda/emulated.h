@@ -175,6 +175,8 @@ void list_memory(std::vector<std::string> &out); // what is alive
 EMULATED_VISIBLE void *reach(zr_cuda_address at, size_t bytes, bool host);
 
 // emulated_streams.cpp
+// Memory of what was submitted was given back before that ran: every call fails from now on.
+EMULATED_VISIBLE void lose(const char *name);
 EMULATED_VISIBLE zr_cuda_result submit(zr_cuda_stream stream, emulated_operation operation);
 
 } // namespace emulated

@@ -266,6 +266,31 @@ bool place_epilogue(const zr_blas_product_data &of, work &out)
             place((const void *)of.aux, {out.d.layout.type, out.m, out.n, of.aux_stride}, out.aux));
 }
 
+// What a product was submitted with. Its memory is looked for then, and again when it runs.
+struct submitted {
+    zr_blas_product_data product;
+    zr_blas_layout_data a_layout, b_layout, d_layout;
+    const void *a, *b, *d;
+};
+
+bool prepare(const submitted &s, work &out)
+{
+    return fit(s.product, &s.a_layout, &s.b_layout, &s.d_layout, out) &&
+           place(s.a, s.a_layout, out.a) && place(s.b, s.b_layout, out.b) &&
+           place(s.d, s.d_layout, out.d) && place_epilogue(s.product, out);
+}
+
+bool run(const submitted &s, float alpha, float beta)
+{
+    work w = {};
+    w.alpha = alpha;
+    w.beta = beta;
+    if (prepare(s, w))
+        return multiply(w);
+    emulated::lose("cublasLtMatmul");
+    return true;
+}
+
 zr_blas_status begin(const char *name)
 {
     return emulated::begin(name) ? ZR_CUBLAS_STATUS_NOT_SUPPORTED : ZR_CUBLAS_STATUS_SUCCESS;
@@ -426,12 +451,13 @@ zr_blas_status cublasLtMatmul(zr_blas_handle handle, zr_blas_product product, co
     if (zr_blas_status status = begin("cublasLtMatmul"))
         return status;
     if (!handle || c != d || c_layout != d_layout || algorithm->data[0] - signature > 1 ||
-        !fit(*product, a_layout, b_layout, d_layout, w) || !place(a, *a_layout, w.a) ||
-        !place(b, *b_layout, w.b) || !place(d, *d_layout, w.d) || !place_epilogue(*product, w) ||
+        !product || !a_layout || !b_layout || !d_layout ||
         (workspace_bytes && !emulated::reach((zr_cuda_address)workspace, workspace_bytes, false)))
         return refused;
-    w.alpha = *(const float *)alpha;
-    w.beta = *(const float *)beta;
-    zr_cuda_result result = emulated::submit(stream, [w] { return multiply(w); });
+    const submitted s = {*product, *a_layout, *b_layout, *d_layout, a, b, d};
+    const float by = *(const float *)alpha, past = *(const float *)beta;
+    if (!prepare(s, w))
+        return refused;
+    zr_cuda_result result = emulated::submit(stream, [=] { return run(s, by, past); });
     return result ? ZR_CUBLAS_STATUS_NOT_SUPPORTED : ZR_CUBLAS_STATUS_SUCCESS;
 }

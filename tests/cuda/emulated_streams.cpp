@@ -48,11 +48,8 @@ bool run_kernel(const kernel &of, const std::string &arguments, dim3 grid, dim3 
 void *reach_late(zr_cuda_address at, size_t bytes, bool host, const char *name)
 {
     void *real = reach(at, bytes, host);
-    if (!real) {
-        fprintf(stderr, "emulated driver: memory of %s at %#llx was given back before that ran\n",
-                name, at);
-        break_process(ZR_CUDA_ERROR_ILLEGAL_ADDRESS);
-    }
+    if (!real)
+        lose(name);
     return real;
 }
 
@@ -62,6 +59,12 @@ uint64_t *reach_word(zr_cuda_address at)
 }
 
 } // namespace
+
+void emulated::lose(const char *name)
+{
+    fprintf(stderr, "emulated driver: memory of %s was given back before that ran\n", name);
+    break_process(ZR_CUDA_ERROR_ILLEGAL_ADDRESS);
+}
 
 zr_cuda_result emulated::submit(zr_cuda_stream stream, emulated_operation operation)
 {

@@ -1,6 +1,6 @@
-// Prints what src/cuda finds of NVIDIA's libraries on a machine that test_libraries.sh makes: a line
-// each of name, "yes" or "no", version, path and reason. The loader has the folder $LOADER alone,
-// and /usr/local is in $ROOT. $LOOK_IN are further folders.
+// Prints what src/cuda finds of NVIDIA's libraries on a machine that test_libraries.sh makes: a
+// line each of name, "yes" or "no", version, path and reason. The loader has the folder $LOADER
+// alone, and /usr/local is in $ROOT. $LOOK_IN are further folders.
 #define _GNU_SOURCE
 #include "cuda/cards.h"
 

@@ -1,8 +1,8 @@
 // make_images FOLDER CAPABILITY...: compiles each file of kernels for each capability (80, 90) as a
 // card does that has not seen it yet, and keeps the images as FOLDER/FILE-smNN.cubin. A line each:
-// file, capability, seconds, bytes, and whether NVRTC compiled it or the cache had it; the first
-// line is NVRTC's version. Exit status 1 with a message where an image cannot be made, 77 without
-// NVRTC.
+// file, capability, seconds of a processor, bytes, and whether NVRTC compiled it or the cache had
+// it; the first line is NVRTC's version. Exit status 1 with a message where an image cannot be
+// made, 77 without NVRTC.
 #include "base/alloc.h"
 #include "cuda/image.h"
 #include "cuda/libraries.h"
@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-static double now(void)
+static double seconds_spent(void)
 {
     struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &at);
     return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
 }
 
@@ -36,12 +36,12 @@ static bool make(const char *folder, const char *file, int capability)
     zr_cuda_image image = {0};
     char warning[ZERO_MESSAGE_BYTES];
     zero_error error;
-    const double begin = now();
+    const double begin = seconds_spent();
     if (zr_cuda_image_make(file, capability, &image, warning, &error) != ZERO_OK) {
         fprintf(stderr, "make_images: %s, sm_%d: %s\n", file, capability, error.message);
         return false;
     }
-    printf("%s %d %.2f %zu %s\n", file, capability, now() - begin, image.count,
+    printf("%s %d %.2f %zu %s\n", file, capability, seconds_spent() - begin, image.count,
            image.compiled ? "compiled" : "kept");
     if (*warning)
         fprintf(stderr, "make_images: %s\n", warning);

@@ -59,12 +59,17 @@ answers "one('facts')['ok']"
 
 # ---- on the emulated card: every line ----
 
+# Programs that take half a minute each are tests of their own.
+for name in elements columns rows states sums attention products training; do
+    rm -f "$folder/test_cuda_$name"
+    stand_in "$folder" "test_cuda_$name" 'echo "[  PASSED  ] 3 test(s)."'
+done
 parts 200 --out "$WORK/some lines" all
 cmp -s out.txt "some lines" || fail "--out has other lines"
 told "{line['part'] for line in all} == {'facts', 'kernels', 'sanitizer', 'bits', 'train', 'speed', 'parts'}"
-told "all and {'facts machine', 'facts doctor', 'kernels card', 'kernels attention', 'sanitizer card:memcheck', 'bits gpt2', 'bits llama', 'bits ranks',
+told "not failed and {'facts machine', 'facts doctor', 'kernels card', 'kernels attention', 'sanitizer card:memcheck', 'bits gpt2', 'bits llama', 'bits ranks',
     'train card', 'speed gpt2:zero:1', 'speed llama:medians', 'speed attention', 'parts kernels'} <= set(of)"
-told "of['facts machine']['ok'] and of['facts doctor']['ok'] and of['kernels card']['passed'] > 0"
+told "of['facts machine']['ok'] and of['facts doctor']['ok'] and of['kernels card']['passed'] > 0 and of['bits ranks']['passed'] == 3"
 told "builtins_all('seconds' in line and ('why' in line) == (line['ok'] is False) and ('skipped' in line) == (line['ok'] is None) for line in all)"
 [ "$(tail -1 err.txt | grep -c ' ok, .* failed, .* skipped')" -eq 1 ] || fail "no table: $(cat err.txt)"
 [ "$(wc -l <err.txt)" -eq $(($(wc -l <out.txt) + 1)) ] || fail "the table has other lines"

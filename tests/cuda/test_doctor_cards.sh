@@ -28,6 +28,10 @@ assert len(found["cards"]) == 1 and card["backend"] == "cuda:0" and card["name"]
 assert card["capability"] == 9.0 and card["multiprocessors"] == 2 and 0 < card["unused_bytes"] <= card["bytes"] == 1 << 30, card
 P
 
+# A cache that cannot be written is told of.
+XDG_CACHE_HOME=/dev/null expect 0 "$ZERO" doctor
+says "^  cuda:0 .*unused; kernels are compiled anew each time: .*/dev/null"
+
 # A card that is too old, a driver without a card, and one that is too old.
 EMULATED_CAPABILITY=75 expect 0 "$ZERO" doctor
 says "^  cuda:0 +cuda:0 \(emulated\) has compute capability 7\.5"

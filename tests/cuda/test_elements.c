@@ -1,9 +1,5 @@
 // Elementwise work and the embedding on a card, compared with ref.
-#include "cuda_check.h"
-
-#include "base/dtype.h"
-
-#include <string.h>
+#include "cuda_direct.h"
 
 static const cuda_tolerance exact = {0, 0};
 static const int64_t sizes[] = {1, 7, 8, 1003, 5000}; // the last fills more than one block
@@ -119,6 +115,44 @@ static void pairs_of_types_agree(void **state)
         for (int t = 0; t < STORAGE_TYPES; t++)
             for (int s = 0; s < ZR_COUNT(sizes); s++)
                 check_pair(storage_types[f], storage_types[t], sizes[s]);
+}
+
+// What begins at any element has the bits of what is aligned.
+static void operands_begin_anywhere(void **state)
+{
+    enum { N = 1003 };
+    const zr_step_values values = {.seed = 1, .step = 2};
+    for (int f = 0; f < STORAGE_TYPES; f++)
+        for (int t = 0; t < STORAGE_TYPES; t++) {
+            const zero_dtype from = storage_types[f], to = storage_types[t];
+            const int64_t of_x = (int64_t)zero_dtype_bytes(from),
+                          of_out = (int64_t)zero_dtype_bytes(to);
+            void *first = array_random(from, N, 1, 3);
+            pinned out[2][3];
+            for (int shift = 0; shift < 2; shift++) {
+                pinned x = pinned_of(NULL, (N + 1) * of_x);
+                char *at = x.at + shift * of_x, *to_at[3];
+                memcpy(at, first, (size_t)(N * of_x));
+                for (int i = 0; i < 3; i++) {
+                    out[shift][i] = pinned_of(NULL, (N + 1) * of_out);
+                    to_at[i] = out[shift][i].at + shift * of_out;
+                }
+                run_directly(zr_op_convert(&(zr_conversion){from, to, N}, at, to_at[0]), -1);
+                run_directly(zr_op_dropout(&(zr_dropout){from, to, N, 0.3f, .first = 5}, &values,
+                                           at, to_at[1]),
+                             -1);
+                if (from == to)
+                    run_directly(zr_op_gelu_forward(&(zr_elements){to, N}, at, to_at[2]), -1);
+                pinned_free(&x);
+            }
+            for (int i = 0; i < 3; i++) {
+                check_same_bits("unaligned", out[1][i].at + of_out, out[0][i].at, N * of_out);
+                assert_int_equal((uint8_t)out[1][i].at[0], 0xff); // nothing is written before it
+                assert_int_equal((uint8_t)out[0][i].at[N * of_out], 0xff); // and after it
+                pinned_free(&out[0][i]), pinned_free(&out[1][i]);
+            }
+            array_free(first);
+        }
 }
 
 // Every value of a 16-bit type, and fp32 around each, rounds as on the host.
@@ -301,15 +335,11 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gelu_bends),
-        cmocka_unit_test(silu_gates),
-        cmocka_unit_test(pairs_of_types_agree),
-        cmocka_unit_test(every_value_converts),
-        cmocka_unit_test(not_a_number_stays),
-        cmocka_unit_test(scales_and_biases),
-        cmocka_unit_test(embeddings_agree),
-        cmocka_unit_test(rows_are_copied),
-        cmocka_unit_test(nothing_is_done_to_nothing),
+        cmocka_unit_test(gelu_bends),           cmocka_unit_test(silu_gates),
+        cmocka_unit_test(pairs_of_types_agree), cmocka_unit_test(operands_begin_anywhere),
+        cmocka_unit_test(every_value_converts), cmocka_unit_test(not_a_number_stays),
+        cmocka_unit_test(scales_and_biases),    cmocka_unit_test(embeddings_agree),
+        cmocka_unit_test(rows_are_copied),      cmocka_unit_test(nothing_is_done_to_nothing),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -9,7 +9,8 @@ trap 'cd /; rm -rf "$WORK"' EXIT
 
 fail() { echo "FAIL: $*" >&2; exit 1; }
 
-compile=(${CXX:-g++} -std=c++17 -O0 -w -I "$here" -I copy -I .)
+read -ra compile <<<"${CXX:-g++}" # which may be several words
+compile+=(-std=c++17 -O0 -w -I "$here" -I copy -I .)
 "${compile[@]}" -x c++-header "$here/simt.h" -o simt.h.gch || fail 'simt.h does not compile' # once for all
 
 # build FILE: the program that checks kernels of FILE.cu as they lie in copy/.

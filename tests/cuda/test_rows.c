@@ -1,7 +1,5 @@
 // Norms, softmax and the loss on a card, compared with ref.
-#include "cuda_check.h"
-
-#include <string.h>
+#include "cuda_direct.h"
 
 static const cuda_tolerance exact = {0, 0};
 
@@ -142,6 +140,54 @@ static void norm_far_from_zero(void **state)
     norm_case_free(&c);
 }
 
+// What is added to the gradients of parameters is what would have been set.
+static void norm_gradients_are_added(void **state)
+{
+    enum { ROWS = 70, WIDTH = 72, SCRATCH = 9 };
+    norm_case c = norm_case_new(types[3], (matrix_size){ROWS, WIDTH}, false);
+    pinned dy = pinned_of(c.dy, ROWS * WIDTH * 2), x = pinned_of(c.x, ROWS * WIDTH * 4),
+           gamma = pinned_of(c.gamma, WIDTH * 2), mean = pinned_of(c.mean, ROWS * 4),
+           rstd = pinned_of(c.rstd, ROWS * 4), dx = pinned_of(NULL, ROWS * WIDTH * 4), sums[2][2];
+    for (int add = 0; add < 2; add++) {
+        c.of.add_parameters = add;
+        sums[add][0] = pinned_of(c.dgamma, WIDTH * 4);
+        sums[add][1] = pinned_of(c.dbeta, WIDTH * 4);
+        run_directly(zr_op_norm_backward(&c.of, dy.at, x.at, gamma.at, (float *)(void *)mean.at,
+                                         (float *)(void *)rstd.at, NULL, dx.at,
+                                         (float *)(void *)sums[add][0].at,
+                                         (float *)(void *)sums[add][1].at, NULL),
+                     SCRATCH);
+    }
+    for (int i = 0; i < 2; i++)
+        check_added("gradients", (float *)(void *)sums[1][i].at, i ? c.dbeta : c.dgamma,
+                    (float *)(void *)sums[0][i].at, WIDTH);
+    pinned *const all[] = {&dy, &x,          &gamma,      &mean,       &rstd,
+                           &dx, &sums[0][0], &sums[0][1], &sums[1][0], &sums[1][1]};
+    for (int i = 0; i < ZR_COUNT(all); i++)
+        pinned_free(all[i]);
+    norm_case_free(&c);
+}
+
+// The bits of a norm are the same where its rows begin at other addresses.
+static void norm_begins_anywhere(void **state)
+{
+    enum { ROWS = 3, WIDTH = 768, BYTES = ROWS * WIDTH * 2 };
+    norm_case c = norm_case_new(types[1], (matrix_size){ROWS, WIDTH}, false);
+    pinned y[2], gamma = pinned_of(c.gamma, WIDTH * 2), beta = pinned_of(c.beta, WIDTH * 2);
+    for (int shift = 0; shift < 2; shift++) {
+        pinned x = pinned_of(NULL, BYTES + 2);
+        y[shift] = pinned_of(NULL, BYTES + 2);
+        memcpy(x.at + 2 * shift, c.x, BYTES);
+        run_directly(zr_op_norm_forward(&c.of, x.at + 2 * shift, NULL, NULL, gamma.at, beta.at,
+                                        y[shift].at + 2 * shift, NULL, NULL),
+                     -1);
+        pinned_free(&x);
+    }
+    check_same_bits("norm", y[1].at + 2, y[0].at, BYTES);
+    pinned_free(&y[0]), pinned_free(&y[1]), pinned_free(&gamma), pinned_free(&beta);
+    norm_case_free(&c);
+}
+
 // ---- the loss ----
 
 enum { ROW_LOSS = 4, FINISHED_LOSS = 5 }; // operands of loss and loss_finish
@@ -277,6 +323,43 @@ static void slices_are_joined(void **state)
     check_queue_close(ref);
 }
 
+// One slice gives the bits of `loss`, and a row's part those that it has without the others.
+static void one_slice_is_the_whole(void **state)
+{
+    enum { ROWS = 6, VOCAB = 1003 };
+    for (int t = 0; t < STORAGE_TYPES; t++) {
+        loss_case c = loss_case_new(storage_types[t], ROWS, VOCAB, ZR_TARGET_NONE);
+        const int64_t row = VOCAB * (int64_t)zero_dtype_bytes(c.of.dtype);
+        pinned target = pinned_of(c.target, ROWS * 4), whole = pinned_of(c.logits, ROWS * row),
+               sliced = pinned_of(c.logits, ROWS * row), parts = pinned_of(NULL, ROWS * 16),
+               one = pinned_of(NULL, 16),
+               loss[2] = {pinned_of(NULL, ROWS * 4), pinned_of(NULL, ROWS * 4)};
+        int32_t *targets = (int32_t *)(void *)target.at;
+        run_directly(
+            zr_op_loss(&c.of, targets, &c.factor, NULL, whole.at, (float *)(void *)loss[0].at), -1);
+        run_directly(zr_op_loss_parts(&c.of, targets, sliced.at, (zr_loss_part *)(void *)parts.at),
+                     -1);
+        c.of.rows = 1;
+        for (int i = 0; i < ROWS; i++) {
+            run_directly(zr_op_loss_parts(&c.of, targets + i, sliced.at + i * row,
+                                          (zr_loss_part *)(void *)one.at),
+                         -1);
+            check_same_bits("part of a row", one.at, parts.at + 16 * i, 16);
+        }
+        c.of.rows = c.of.stride = ROWS;
+        c.of.slices = 1;
+        run_directly(zr_op_loss_finish(&c.of, (zr_loss_part *)(void *)parts.at, targets, &c.factor,
+                                       NULL, sliced.at, (float *)(void *)loss[1].at),
+                     -1);
+        check_same_bits("loss", loss[1].at, loss[0].at, ROWS * 4);
+        check_same_bits("gradient", sliced.at, whole.at, ROWS * row);
+        pinned *const all[] = {&target, &whole, &sliced, &parts, &one, &loss[0], &loss[1]};
+        for (int i = 0; i < ZR_COUNT(all); i++)
+            pinned_free(all[i]);
+        loss_case_free(&c);
+    }
+}
+
 // ---- softmax, ids, sums ----
 
 static void softmax_agrees(void **state)
@@ -334,10 +417,17 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms_agree),       cmocka_unit_test(norm_far_from_zero),
-        cmocka_unit_test(losses_agree),      cmocka_unit_test(parts_agree),
-        cmocka_unit_test(slices_are_joined), cmocka_unit_test(softmax_agrees),
-        cmocka_unit_test(ids_are_counted),   cmocka_unit_test(rows_are_summed),
+        cmocka_unit_test(norms_agree),
+        cmocka_unit_test(norm_far_from_zero),
+        cmocka_unit_test(norm_gradients_are_added),
+        cmocka_unit_test(norm_begins_anywhere),
+        cmocka_unit_test(one_slice_is_the_whole),
+        cmocka_unit_test(losses_agree),
+        cmocka_unit_test(parts_agree),
+        cmocka_unit_test(slices_are_joined),
+        cmocka_unit_test(softmax_agrees),
+        cmocka_unit_test(ids_are_counted),
+        cmocka_unit_test(rows_are_summed),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

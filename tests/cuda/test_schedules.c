@@ -2,6 +2,10 @@
 // it waits for. It has several devices.
 #include "driver_check.h"
 
+#include <dlfcn.h>
+
+#include "../../src/cuda/cublaslt_api.h"
+
 static void copy_byte(zr_cuda_stream on, volatile unsigned char *from, volatile unsigned char *to)
 {
     DONE(cu.cuMemcpyAsync(ADDRESS(to), ADDRESS(from), 1, on));
@@ -179,13 +183,66 @@ static void free_under_a_kernel(void)
     REFUSED(ILLEGAL_ADDRESS, cu.cuStreamSynchronize(stream));
 }
 
+#define MEMBER(result, name, parameters) result(*name) parameters;
+static struct {
+    ZR_BLAS_FUNCTIONS(MEMBER)
+} blas;
+
+static void load_blas(void)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/libcublasLt.so.13", getenv("EMULATED"));
+    void *library = dlopen(path, RTLD_NOW), *found;
+    EXPECT(library != NULL);
+#define LOAD(result, name, parameters)                                                             \
+    found = dlsym(library, #name);                                                                 \
+    EXPECT(found != NULL);                                                                         \
+    memcpy(&blas.name, &found, sizeof found);
+    ZR_BLAS_FUNCTIONS(LOAD)
+}
+
+// Frees an operand of a product, as large as 8 x 8, when that may not have run yet.
+static void free_under_a_product(void)
+{
+    enum { N = 8, BYTES = N * N * sizeof(float) };
+    const float one = 1, none = 0;
+    const void *at[3];
+    int found;
+    zr_blas_handle handle;
+    zr_blas_product product;
+    zr_blas_layout layout;
+    zr_blas_wishes wishes;
+    zr_blas_choice choice;
+    schedule("lazy");
+    load_blas();
+    for (int i = 0; i < 3; i++)
+        at[i] = (const void *)(uintptr_t)device_new(BYTES);
+    EXPECT(!blas.cublasLtCreate(&handle));
+    EXPECT(!blas.cublasLtMatmulDescCreate(&product, ZR_CUBLAS_COMPUTE_32F, ZR_CUDA_R_32F));
+    EXPECT(!blas.cublasLtMatrixLayoutCreate(&layout, ZR_CUDA_R_32F, N, N, N));
+    EXPECT(!blas.cublasLtMatmulPreferenceCreate(&wishes));
+    EXPECT(!blas.cublasLtMatmulAlgoGetHeuristic(handle, product, layout, layout, layout, layout,
+                                                wishes, 1, &choice, &found));
+    for (int i = 0; i < 2; i++) {
+        EXPECT(!blas.cublasLtMatmul(handle, product, &one, at[0], layout, at[1], layout, &none,
+                                    at[2], layout, (void *)at[2], layout, &choice.algorithm, NULL,
+                                    0, stream));
+        if (i == 0)
+            DONE(cu.cuStreamSynchronize(stream));
+    }
+    DONE(cu.cuMemFree_v2((uintptr_t)at[1]));
+    REFUSED(ILLEGAL_ADDRESS, cu.cuStreamSynchronize(stream));
+}
+
 static void test_memory_under_way(void **state)
 {
     (void)state;
     expect_well(free_too_early);
-    expect_told("memory of cuMemcpyAsync at ");
+    expect_told("memory of cuMemcpyAsync was given back before that ran");
     expect_well(free_under_a_kernel);
     expect_told("probe_copy got ");
+    expect_well(free_under_a_product);
+    expect_told("memory of cublasLtMatmul was given back before that ran");
 }
 
 // ---- seeds ----

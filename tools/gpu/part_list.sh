@@ -11,7 +11,8 @@ if [ -e "$here/text.txt" ]; then cp "$here/text.txt" "$text"; else cat "$here"/.
 place=$here cache=$here/cache
 if [ -n "$emulated" ] || [ ! -d "$here/images" ]; then place=$work cache=$work/cache; fi
 mkdir -p "$cache"
-card=(env -C "$place" "XDG_CACHE_HOME=$cache" "LD_LIBRARY_PATH=${library_path}")
+card=(env -C "$place" "XDG_CACHE_HOME=$cache" "LD_LIBRARY_PATH=$library_path")
+[ -z "$emulated" ] || card+=("EMULATED_MEMORY=${EMULATED_MEMORY:-8589934592}")
 
 if [ "$small" = yes ]; then
     tiny_steps=4 train_steps=8 speed_steps=4 rounds=1

@@ -1,5 +1,5 @@
-// What the kernels of blocks.cu get (args.h): zr_blocks (compute/block_ops.h). bits: of a code, 8 or
-// 4; `type` is a zr_kernel_type, of the elements.
+// What the kernels of blocks.cu get (args.h): zr_blocks (compute/block_ops.h). bits: of a code, 8
+// or 4; `type` is a zr_kernel_type, of the elements.
 #ifndef ZR_CUDA_ARGS_BLOCKS_H
 #define ZR_CUDA_ARGS_BLOCKS_H
 
