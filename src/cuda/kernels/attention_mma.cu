@@ -204,7 +204,7 @@ __device__ __forceinline__ void run_forward(key_tiles<WIDTH> &room, const A &a)
 
 // The type is a template's.
 #define ZR_FORWARD_OF_WIDTH(width, bounds)                                                         \
-    ZR_GLOBAL(attention_forward_mma_##width, bounds)                                               \
+    ZR_GLOBAL(attention_forward_##width, bounds)                                                   \
     {                                                                                              \
         __shared__ __align__(16) key_tiles<width> room;                                            \
         if (a.type == ZR_TYPE_BF16)                                                                \
