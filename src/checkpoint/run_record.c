@@ -295,11 +295,16 @@ void zr_run_before_read(const char *run, zr_run_before *out)
     zr_run_config_free(&config);
 }
 
-void zr_run_date_before(const char *run, zr_run_before *out)
+static void take_word(const char *word, char *out, size_t size)
+{
+    snprintf(out, size, "%s", word ? word : "");
+}
+
+void zr_run_words_before(const char *run, zr_run_before *out)
 {
     zr_run_config_file config;
-    out->chat_date[0] = 0;
-    if (zr_run_config_read(run, &config, NULL) == ZERO_OK && config.run.chat_date)
-        snprintf(out->chat_date, sizeof out->chat_date, "%s", config.run.chat_date);
+    bool known = zr_run_config_read(run, &config, NULL) == ZERO_OK;
+    take_word(known ? config.run.chat_date : NULL, out->chat_date, sizeof out->chat_date);
+    take_word(known ? config.run.backend : NULL, out->backend, sizeof out->backend);
     zr_run_config_free(&config);
 }

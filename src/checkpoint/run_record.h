@@ -99,12 +99,13 @@ typedef struct zr_run_before {
     bool has_loss_mean;
     bool has_rate_0;    // libzero.schedule_from_one was false; false if unknown
     char chat_date[16]; // of the record; "" if unknown
+    char backend[40];   // that it was made with; "" if unknown
 } zr_run_before;
 
 // Read it from a checkpoint, or from a run that ended before its first one. What cannot be read
 // stays 0.
 void zr_run_before_of_checkpoint(const char *checkpoint, zr_run_before *out);
 void zr_run_before_read(const char *run, zr_run_before *out);
-void zr_run_date_before(const char *run, zr_run_before *out); // reads chat_date alone
+void zr_run_words_before(const char *run, zr_run_before *out); // reads chat_date and backend alone
 
 #endif

@@ -27,6 +27,19 @@ zero_status zr_cuda_fail(zr_cuda_card *card, const char *call, zr_cuda_result re
                    text ? text : "an unknown error", result);
 }
 
+// Of the opening whose context the thread has; 0: of none. A card that is opened again may have a
+// context at the same address.
+static _Thread_local uint64_t current;
+
+zero_status zr_cuda_card_enter(zr_cuda_card *card, zero_error *error)
+{
+    if (current == card->opening)
+        return ZERO_OK;
+    ZR_CUDA_TRY(card, error, cuCtxSetCurrent, card->context);
+    current = card->opening;
+    return ZERO_OK;
+}
+
 // ---- opening ----
 
 static zero_status read_attribute(zr_cuda_card *card, unsigned attribute, int *out,
@@ -162,6 +175,7 @@ static void close_all(zr_cuda_card *card)
             card->cu->cuModuleUnload(card->modules[f]);
     if (card->context) {
         card->cu->cuCtxSetCurrent(NULL);
+        current = 0;
         card->cu->cuDevicePrimaryCtxRelease_v2(card->id);
     }
     *card = (zr_cuda_card){0};
@@ -175,8 +189,10 @@ static zero_status open_all(zr_cuda_card *card, int number, zero_error *error)
         return ZERO_ERR_UNSUPPORTED;
     ZERO_TRY(check_number(card, error));
     ZERO_TRY(read_facts(card, error));
+    static uint64_t openings; // under the lock
     ZR_CUDA_TRY(card, error, cuDevicePrimaryCtxRetain, &card->context, card->id);
-    ZR_CUDA_TRY(card, error, cuCtxSetCurrent, card->context);
+    card->opening = ++openings;
+    ZERO_TRY(zr_cuda_card_enter(card, error));
     zr_blas_status blas = card->blas->cublasLtCreate(&card->blas_handle);
     if (blas)
         return zr_fail(error, ZERO_ERR_UNSUPPORTED, "cuda:%d: cublasLtCreate failed: %s", number,
@@ -210,18 +226,8 @@ void zr_cuda_card_close(zr_cuda_card *card)
 {
     pthread_mutex_lock(&lock);
     if (--card->users == 0) {
-        card->cu->cuCtxSetCurrent(card->context);
+        zr_cuda_card_enter(card, NULL);
         close_all(card);
     }
     pthread_mutex_unlock(&lock);
-}
-
-zero_status zr_cuda_card_enter(zr_cuda_card *card, zero_error *error)
-{
-    static _Thread_local zr_cuda_context current;
-    if (current == card->context)
-        return ZERO_OK;
-    ZR_CUDA_TRY(card, error, cuCtxSetCurrent, card->context);
-    current = card->context;
-    return ZERO_OK;
 }

@@ -19,12 +19,21 @@
 #define SEED "libzero.seed"
 #define DEFAULT_SEED "1337"
 
+// A run that the processor has begun stays there unless --backend says otherwise, because a card
+// rounds differently.
+static bool began_on_processor(const zr_train *train)
+{
+    const char *before = train->asked.before.backend;
+    return train->asked.resume && *before && strncmp(before, "cuda", strlen("cuda")) != 0;
+}
+
 static zr_config_facts gather_facts(const zr_train *train, int64_t steps)
 {
     const char *backend = train->asked.options->backend;
+    bool card = zr_backend_may_be_card(backend, train->comm->size);
     return zr_resolve_facts(&(zr_run_outline){
         .ranks = train->comm->size,
-        .on_card = zr_backend_may_be_card(backend, train->comm->size),
+        .on_card = card && !began_on_processor(train),
         .parameters = train->subject.parameters,
         .seq = train->resolved.seq,
         .width = train->subject.shape.width,
@@ -258,12 +267,14 @@ zero_options zr_train_engine_options(const zr_train *train)
 // Decides what "auto" stands for, now that it is known what is trained.
 static zero_status settle_backend(zr_train *train, zero_error *error)
 {
-    char reason[ZERO_MESSAGE_BYTES];
+    char reason[ZERO_MESSAGE_BYTES] = "";
     zr_backend_configure(train->resolved.config);
     const char **backend = &train->asked.own.options.backend;
     if (*backend && strcmp(*backend, "auto") == 0) {
-        *backend = zr_backend_of_auto(train->resolved.config, &train->subject.model_config,
-                                      train->comm->size, reason);
+        *backend = began_on_processor(train)
+                       ? "cpu"
+                       : zr_backend_of_auto(train->resolved.config, &train->subject.model_config,
+                                            train->comm->size, reason);
         if (*reason)
             zr_log(&train->logger, ZERO_LOG_INFO, "backend  auto: %s", reason);
     }

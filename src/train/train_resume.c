@@ -20,7 +20,7 @@ static zero_status peek_at_newest(zr_train_asked *asked, zero_error *error)
         zr_run_before_of_checkpoint(newest, &asked->before);
     else
         zr_run_before_read(out, &asked->before);
-    zr_run_date_before(out, &asked->before);
+    zr_run_words_before(out, &asked->before);
     asked->has_checkpoint = newest;
     zr_free(newest);
     return ZERO_OK;

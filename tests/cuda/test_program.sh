@@ -51,6 +51,11 @@ grep -q 'backend  auto: cuda (emulated)' out.txt || fail "auto: $(cat out.txt)"
 echo '{"optimizer": {"type": "Muon"}}' >muon.json
 expect 0 env LD_LIBRARY_PATH="$EMULATED" "$ZERO" train --new "$GPT2" --data "$TEXT" --steps 1 --config muon.json --out muon
 grep -q "backend  auto: cpu; the card of this machine does not train Muon's" out.txt || fail "auto with Muon: $(cat out.txt)"
+# What the processor began, it goes on with; --backend says otherwise.
+expect 0 "$ZERO" train --new "$GPT2" --data "$TEXT" --steps 1 --out begun
+expect 0 env LD_LIBRARY_PATH="$EMULATED" "$ZERO" train --new "$GPT2" --data "$TEXT" --steps 2 --out begun --resume
+! grep -q 'backend  auto' out.txt || fail "auto when resumed: $(cat out.txt)"
+grep -q 'backend cpu' out.txt || fail "auto when resumed: $(cat out.txt)"
 
 # Text and losses by what was trained there.
 card generate --model "gpt2 cuda" --prompt "3 times" --tokens 8 --backend cuda --temperature 0
