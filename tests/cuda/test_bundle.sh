@@ -6,6 +6,7 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 : "${BUILD:?the build}"
+export MAKE_IMAGES=$BUILD/tests/cuda/planted_images # those of the library take a quarter of a minute
 folder="$WORK/build gpu"
 
 # bundle OPTION...: its words in said.txt.
