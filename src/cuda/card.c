@@ -27,16 +27,10 @@ zero_status zr_cuda_fail(zr_cuda_card *card, const char *call, zr_cuda_result re
                    text ? text : "an unknown error", result);
 }
 
-// Of the opening whose context the thread has; 0: of none. A card that is opened again may have a
-// context at the same address.
-static _Thread_local uint64_t current;
-
 zero_status zr_cuda_card_enter(zr_cuda_card *card, zero_error *error)
 {
-    if (current == card->opening)
-        return ZERO_OK;
+    // Others in the process may have changed the thread's context, so nothing is remembered.
     ZR_CUDA_TRY(card, error, cuCtxSetCurrent, card->context);
-    current = card->opening;
     return ZERO_OK;
 }
 
@@ -175,7 +169,6 @@ static void close_all(zr_cuda_card *card)
             card->cu->cuModuleUnload(card->modules[f]);
     if (card->context) {
         card->cu->cuCtxSetCurrent(NULL);
-        current = 0;
         card->cu->cuDevicePrimaryCtxRelease_v2(card->id);
     }
     *card = (zr_cuda_card){0};
@@ -189,9 +182,7 @@ static zero_status open_all(zr_cuda_card *card, int number, zero_error *error)
         return ZERO_ERR_UNSUPPORTED;
     ZERO_TRY(check_number(card, error));
     ZERO_TRY(read_facts(card, error));
-    static uint64_t openings; // under the lock
     ZR_CUDA_TRY(card, error, cuDevicePrimaryCtxRetain, &card->context, card->id);
-    card->opening = ++openings;
     ZERO_TRY(zr_cuda_card_enter(card, error));
     zr_blas_status blas = card->blas->cublasLtCreate(&card->blas_handle);
     if (blas)

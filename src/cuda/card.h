@@ -15,7 +15,6 @@ typedef enum zr_cuda_kernel {
 typedef struct zr_cuda_card {
     zr_device device; // impl: the card
     int number, users;
-    uint64_t opening; // counts those of all cards, from 1 on
     const zr_cuda_driver *cu;
     const zr_blas *blas;
     zr_cuda_context context;

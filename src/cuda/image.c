@@ -139,7 +139,7 @@ static bool read_ready(const recipe *of, zr_cuda_image *out, char *warning)
 
 // ---- compiling ----
 
-// Fails with what the compiler has written.
+// Fails with what the compiler has written. An older one than the card does not know its name.
 static zero_status fail_compiling(const zr_nvrtc *rtc, zr_nvrtc_program program, const recipe *of,
                                   zr_nvrtc_result result, zero_error *error)
 {
@@ -148,8 +148,12 @@ static zero_status fail_compiling(const zr_nvrtc *rtc, zr_nvrtc_program program,
     if (!rtc->nvrtcGetProgramLogSize(program, &bytes) && bytes > 1 &&
         (log = zr_alloc(bytes + 1, NULL)) && rtc->nvrtcGetProgramLog(program, log))
         *log = 0;
-    zr_fail(error, ZERO_ERR_UNSUPPORTED, "compiling %s.cu (%s) failed: %s%s%.700s", of->file,
-            of->arch, rtc->nvrtcGetErrorString(result), log && *log ? ": " : "", log ? log : "");
+    int major = 0, minor = 0;
+    rtc->nvrtcVersion(&major, &minor);
+    zr_fail(error, ZERO_ERR_UNSUPPORTED, "compiling %s.cu (%s) failed: NVRTC %d.%d: %s%s%.600s%s",
+            of->file, of->arch, major, minor, rtc->nvrtcGetErrorString(result),
+            log && *log ? ": " : "", log ? log : "",
+            result == ZR_NVRTC_ERROR_INVALID_OPTION ? "; a later NVRTC may know this card" : "");
     zr_free(log);
     return ZERO_ERR_UNSUPPORTED;
 }

@@ -34,8 +34,8 @@ static bool is_on_tensor_cores(const zr_attention *s)
 // The one of three kernels that a shape has.
 #define KERNEL_OF(s, name)                                                                         \
     (!is_on_tensor_cores(s) ? ZR_KERNEL_##name                                                     \
-     : (s)->head_dim <= 64  ? ZR_KERNEL_##name##_mma_64                                            \
-                            : ZR_KERNEL_##name##_mma_128)
+     : (s)->head_dim <= 64  ? ZR_KERNEL_##name##_64                                                \
+                            : ZR_KERNEL_##name##_128)
 
 static int64_t blocks_of(const zr_attention *s, int64_t heads)
 {

@@ -7,6 +7,7 @@
 
 typedef unsigned zr_nvrtc_result; // 0: no error
 typedef struct _nvrtcProgram *zr_nvrtc_program;
+enum { ZR_NVRTC_ERROR_INVALID_OPTION = 5 };
 
 // X(RESULT, NAME, PARAMETERS)
 #define ZR_NVRTC_FUNCTIONS(X)                                                                      \

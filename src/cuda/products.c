@@ -288,6 +288,19 @@ static zero_status multiply_locked(zr_queue *queue, plan *p, const operands *of,
     return status ? fail_blas(card, "cublasLtMatmul", status, error) : ZERO_OK;
 }
 
+// Makes a plan one without the epilogue, which is then a kernel's. Under the lock.
+static zero_status unfuse(const zr_cuda_card *card, const zr_product *s, plan *p, zero_error *error)
+{
+    plan *plain = NULL;
+    ZERO_TRY(make_plan(card, s, false, &plain, error));
+    plan old = *p;
+    *p = *plain;
+    p->next = old.next;
+    *plain = old;
+    free_plan(card, plain);
+    return ZERO_OK;
+}
+
 static int64_t eights(zr_queue *queue, int64_t n)
 {
     return zr_cuda_blocks(queue, (n + 7) / 8, 256);
@@ -301,6 +314,16 @@ static void fill_bias(zr_queue *queue, const operands *of)
               .n = n, .columns = s->n, .bias_type = s->dtype, .d_type = s->out);
 }
 
+// With the epilogue, but for a slope that is a kernel's. Under the lock.
+static zero_status multiply_by(zr_queue *queue, plan *p, const operands *of, zero_error *error)
+{
+    const zr_product *s = of->product;
+    const bool bias_first = s->epilogue == ZR_EPILOGUE_BIAS && !p->fused;
+    if (bias_first)
+        fill_bias(queue, of);
+    return multiply_locked(queue, p, of, s->add || bias_first, error);
+}
+
 static zero_status multiply(zr_queue *queue, const operands *of, zero_error *error)
 {
     zr_cuda_card *card = zr_cuda_queue_of(queue)->card;
@@ -309,17 +332,17 @@ static zero_status multiply(zr_queue *queue, const operands *of, zero_error *err
     plan *p = NULL;
     pthread_mutex_lock(&card->products->lock);
     zero_status status = find_plan(card, s, &p, error);
-    if (status != ZERO_OK) {
-        pthread_mutex_unlock(&card->products->lock);
-        return status;
+    if (status == ZERO_OK)
+        status = multiply_by(queue, p, of, error);
+    // What the heuristic offered with the epilogue, and then refused to multiply.
+    if (status != ZERO_OK && p && p->fused && !p->settled) {
+        status = unfuse(card, s, p, error);
+        if (status == ZERO_OK)
+            status = multiply_by(queue, p, of, error);
     }
-    const bool by_kernel = s->epilogue && !p->fused;
-    const bool bias_first = by_kernel && s->epilogue == ZR_EPILOGUE_BIAS;
-    if (bias_first)
-        fill_bias(queue, of);
-    status = multiply_locked(queue, p, of, s->add || bias_first, error);
+    const bool sloped = p && !p->fused && s->epilogue == ZR_EPILOGUE_GELU_BACKWARD;
     pthread_mutex_unlock(&card->products->lock);
-    if (status == ZERO_OK && by_kernel && !bias_first)
+    if (status == ZERO_OK && sloped)
         ZR_LAUNCH(queue, product_slope, 256, eights(queue, n), 1, .pre = of->operand, .d = of->d,
                   .n = n, .pre_type = s->dtype, .d_type = s->out);
     return status;

@@ -5,7 +5,7 @@
 #include "compute/compute.h"
 #include "cuda/card.h"
 
-enum { ZR_CUDA_EVENTS = 64 };
+enum { ZR_CUDA_EVENTS = 256 };
 
 typedef struct zr_cuda_queue {
     zr_cuda_card *card;

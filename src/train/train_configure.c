@@ -31,14 +31,14 @@ static zr_config_facts gather_facts(const zr_train *train, int64_t steps)
 {
     const char *backend = train->asked.options->backend;
     bool card = zr_backend_may_be_card(backend, train->comm->size);
-    return zr_resolve_facts(&(zr_run_outline){
-        .ranks = train->comm->size,
-        .on_card = card && !began_on_processor(train),
-        .parameters = train->subject.parameters,
-        .seq = train->resolved.seq,
-        .width = train->subject.shape.width,
-        .steps = steps,
-        .continues = train->asked.options->model_dir && !train->subject.model_config.lora.rank});
+    return zr_resolve_facts(&(zr_run_outline){.ranks = train->comm->size,
+                                              .on_card = card && !began_on_processor(train),
+                                              .parameters = train->subject.parameters,
+                                              .seq = train->resolved.seq,
+                                              .width = train->subject.shape.width,
+                                              .steps = steps,
+                                              .continues = train->asked.options->model_dir &&
+                                                           !train->subject.model_config.lora.rank});
 }
 
 // Puts in, after the flags, the program's seed if nothing else gives one, and what a run that

@@ -2,7 +2,8 @@
 // k. It refuses what cuBLASLt's manual does not list: other types, strides shorter than a column,
 // matrices that do not fit together, operands that are not aligned to 16 bytes, an epilogue without
 // its pointers. EMULATED_FAIL knows its functions, too. EMULATED_EPILOGUES=none: the heuristic has
-// nothing for products with an epilogue. Any thread calls it.
+// nothing for products with an epilogue; late: it has, but they are then refused. Any thread calls
+// it.
 #include "../../src/cuda/cublaslt_api.h"
 #include "simt.h"
 
@@ -296,10 +297,10 @@ zr_blas_status begin(const char *name)
     return emulated::begin(name) ? ZR_CUBLAS_STATUS_NOT_SUPPORTED : ZR_CUBLAS_STATUS_SUCCESS;
 }
 
-bool has_no_epilogues()
+bool epilogues_are(const char *what)
 {
     const char *text = getenv("EMULATED_EPILOGUES");
-    return text && !strcmp(text, "none");
+    return text && !strcmp(text, what);
 }
 
 template <class T, class... Values> zr_blas_status make(const char *name, T **out, Values... values)
@@ -431,7 +432,7 @@ zr_blas_status cublasLtMatmulAlgoGetHeuristic(zr_blas_handle handle, zr_blas_pro
         return status;
     if (!handle || !wishes || asked < 1 || c != d || !fit(*product, a, b, d, w))
         return refused;
-    if (product->epilogue != ZR_CUBLASLT_EPILOGUE_DEFAULT && has_no_epilogues())
+    if (product->epilogue != ZR_CUBLASLT_EPILOGUE_DEFAULT && epilogues_are("none"))
         return ZR_CUBLAS_STATUS_NOT_SUPPORTED;
     for (*found = 0; *found < std::min(asked, 2); ++*found) {
         choices[*found] = {};
@@ -454,6 +455,8 @@ zr_blas_status cublasLtMatmul(zr_blas_handle handle, zr_blas_product product, co
         !product || !a_layout || !b_layout || !d_layout ||
         (workspace_bytes && !emulated::reach((zr_cuda_address)workspace, workspace_bytes, false)))
         return refused;
+    if (product->epilogue != ZR_CUBLASLT_EPILOGUE_DEFAULT && epilogues_are("late"))
+        return ZR_CUBLAS_STATUS_NOT_SUPPORTED;
     const submitted s = {*product, *a_layout, *b_layout, *d_layout, a, b, d};
     const float by = *(const float *)alpha, past = *(const float *)beta;
     if (!prepare(s, w))

@@ -123,20 +123,18 @@ int find_wrong(arrays &of, const results &want, simt::order how)
 {
     const unsigned blocks = (seq + 63) / 64;
     std::vector<float> lse(of.lse.size());
-    auto forward = shape_of<zr_attention_forward_mma_64_args>();
+    auto forward = shape_of<zr_attention_forward_64_args>();
     forward.qkv = of.qkv.data();
     forward.out = of.out.data();
     forward.lse = lse.data();
-    const auto keys = backward_of<zr_attention_keys_mma_64_args>(of);
-    const auto queries = backward_of<zr_attention_queries_mma_64_args>(of);
-    const bool forward_ends = simt::launch(heads * blocks, 128, how, [&] {
-                                  zr_attention_forward_mma_64(forward);
-                              }).empty();
+    const auto keys = backward_of<zr_attention_keys_64_args>(of);
+    const auto queries = backward_of<zr_attention_queries_64_args>(of);
+    const bool forward_ends =
+        simt::launch(heads * blocks, 128, how, [&] { zr_attention_forward_64(forward); }).empty();
     const bool keys_end =
-        simt::launch(blocks, 128, how, [&] { zr_attention_keys_mma_64(keys); }).empty();
-    const bool queries_end = simt::launch(heads * blocks, 128, how, [&] {
-                                 zr_attention_queries_mma_64(queries);
-                             }).empty();
+        simt::launch(blocks, 128, how, [&] { zr_attention_keys_64(keys); }).empty();
+    const bool queries_end =
+        simt::launch(heads * blocks, 128, how, [&] { zr_attention_queries_64(queries); }).empty();
     int wrong = 0;
     if (!forward_ends || worst(of.out, want.out, 0, heads * dim, heads * dim) > 0.02 ||
         !are_near(lse, of.lse))

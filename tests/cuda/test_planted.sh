@@ -49,7 +49,7 @@ for file in elements rows columns; do
 done
 
 plant 'no barrier before parts are read' rows block_sums.h \
-    'parts[threadIdx.x / WARP] = value;\n    __syncthreads();' 'parts[threadIdx.x / WARP] = value;'
+    '= values[n];\n    __syncthreads();' '= values[n];'
 plant 'a mask without a lane' rows block_sums.h '0xffffffffu, value, by' '0x7fffffffu, value, by'
 plant 'half of the lanes are left out' rows block_sums.h 'by = WARP / 2; by; by /= 2)\n        value +=' 'by = WARP / 4; by; by /= 2)\n        value +='
 plant 'no barrier before what was loaded is overwritten' rows rows.cu \
@@ -58,8 +58,7 @@ plant 'no barrier after loading' rows rows.cu 'loaded[i] = a.x[first + i];\n    
 plant 'a larger element does not make the sum smaller' rows rows.cu 'sum *= expf(largest - most);' ''
 plant 'elements past the end of a row are read' rows eights.h 'k < left ? get(array, type, i + k) : 0' 'get(array, type, i + k)'
 plant 'elements past the end of a row are stored' rows eights.h '        if (k < left)\n            put' '            put'
-plant 'a barrier that some threads miss' rows rows.cu 'return {block_sum(sums.of_elements)' \
-    'if (threadIdx.x == 5) return sums;\n    return {block_sum(sums.of_elements)'
+plant 'a barrier that some threads miss' rows rows.cu '    block_sums(sums);' '    if (threadIdx.x != 5) block_sums(sums);'
 plant 'no barrier before sums of warps are joined' columns columns.cu \
     '    __syncthreads();\n    if (warp != 0' '    if (warp != 0'
 plant 'a part of rows goes past the end' columns columns.cu '(part + 1) * part_rows < rows ? (part + 1) * part_rows : rows' '(part + 1) * part_rows'

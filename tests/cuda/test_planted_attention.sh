@@ -9,7 +9,8 @@ trap 'cd /; rm -rf "$WORK"' EXIT
 
 fail() { echo "FAIL: $*" >&2; exit 1; }
 
-compile=(${CXX:-g++} -std=c++17 -O1 -w -I copy -I "$here")
+read -ra compile <<<"${CXX:-g++}"
+compile+=(-std=c++17 -O1 -w -I copy -I "$here")
 
 # wrong WHAT FILE SED KERNEL...: the kernels that are wrong when SED has changed FILE.
 wrong()

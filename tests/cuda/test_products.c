@@ -6,6 +6,7 @@
 #include "cuda/queue.h"
 #include "cuda_check.h"
 
+#include <pthread.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,10 +112,13 @@ static void products_agree_with_ref(void **state) { check_all_types(false); }
 
 static void epilogues_of_kernels_agree_with_ref(void **state)
 {
-    cuda_check_end(); // with what it has chosen
-    setenv("EMULATED_EPILOGUES", "none", 1);
-    cuda_check_begin();
-    check_all_types(true);
+    static const char *const refusals[] = {"none", "late"};
+    for (int i = 0; i < ZR_COUNT(refusals); i++) {
+        cuda_check_end(); // with what it has chosen
+        setenv("EMULATED_EPILOGUES", refusals[i], 1);
+        cuda_check_begin();
+        check_all_types(true);
+    }
     cuda_check_end();
     unsetenv("EMULATED_EPILOGUES");
     cuda_check_begin();
@@ -160,7 +164,8 @@ static void sums_of_integers_are_exact(void **state)
 static zr_cuda_card *card_of_tests(void) { return zr_cuda_queue_of(cuda_check_queue())->card; }
 
 static const zr_blas *real_blas;
-static int asked, multiplied, refuse_first;
+static _Atomic int asked, multiplied;
+static int refuse_first, pause_for; // pause_for: microseconds before each product
 
 static zr_blas_status count_asked(zr_blas_handle handle, zr_blas_product product, zr_blas_layout a,
                                   zr_blas_layout b, zr_blas_layout c, zr_blas_layout d,
@@ -186,6 +191,8 @@ static zr_blas_status count_multiplied(zr_blas_handle handle, zr_blas_product pr
         first = *algorithm;
     if (refuse_first && memcmp(&first, algorithm, sizeof first) == 0)
         return ZR_CUBLAS_STATUS_NOT_SUPPORTED;
+    if (pause_for)
+        usleep((useconds_t)pause_for); // so that threads meet
     return real_blas->cublasLtMatmul(handle, product, alpha, a, a_layout, b, b_layout, beta, c,
                                      c_layout, d, d_layout, algorithm, workspace, workspace_bytes,
                                      stream);
@@ -212,16 +219,118 @@ static void a_shape_is_chosen_for_once(void **state)
     check_product(&p, false); // three times
     assert_int_equal(asked, 1);
     assert_int_equal(multiplied, 3);
-    zr_queue *other;
-    zero_error error = {0};
-    assert_int_equal(zr_queue_open("cuda", NULL, 1, &other, &error), ZERO_OK);
-    zr_queue_close(other); // the card is still open
-    p.gelu_a = true;       // of no other shape
+    p.gelu_a = true; // of no other shape
     check_product(&p, false);
     assert_int_equal(asked, 1);
     p.trans_b = true;
     check_product(&p, false);
     assert_int_equal(asked, 2);
+    uncount();
+}
+
+// ---- several queues ----
+
+enum { SIDE = 40, SHAPES = 24, AREA = SIDE * SIDE };
+
+typedef struct worker { // with a queue of its own
+    pthread_t thread;
+    zr_queue *queue;
+    float *pinned; // a, b and bias, then SHAPES results, (AREA) each
+    float *card;
+    void *scratch;
+    size_t scratch_bytes;
+} worker;
+
+static void *take(zr_memory kind, size_t bytes)
+{
+    void *at = NULL;
+    zero_error error = {0};
+    zr_device *device = cuda_check_queue()->device;
+    if (device->ops->reserve(device, kind, bytes, &at, &error) != ZERO_OK)
+        fail_msg("%s", error.message);
+    return at;
+}
+
+static void worker_begin(worker *w, uint64_t seed)
+{
+    const size_t bytes = (3 + SHAPES) * AREA * sizeof(float);
+    zr_product p = product_of((shape){SIDE, SIDE, SIDE}, PLAIN, ZERO_F32, ZERO_F32);
+    zero_error error = {0};
+    if (zr_queue_open("cuda", NULL, 1, &w->queue, &error) != ZERO_OK)
+        fail_msg("%s", error.message);
+    w->scratch_bytes = zr_op_scratch(w->queue, zr_op_product(&p, NULL, NULL, NULL, NULL));
+    w->scratch = take(ZR_MEMORY_DEVICE, w->scratch_bytes);
+    w->pinned = take(ZR_MEMORY_PINNED, bytes);
+    w->card = take(ZR_MEMORY_DEVICE, bytes);
+    float *values = floats_random(3 * AREA, seed, 1);
+    memcpy(w->pinned, values, 3 * AREA * sizeof *values);
+    floats_free(values);
+}
+
+static void worker_end(worker *w)
+{
+    const size_t bytes = (3 + SHAPES) * AREA * sizeof(float);
+    zr_device *device = cuda_check_queue()->device;
+    device->ops->release(device, ZR_MEMORY_DEVICE, w->scratch, w->scratch_bytes);
+    device->ops->release(device, ZR_MEMORY_PINNED, w->pinned, bytes);
+    device->ops->release(device, ZR_MEMORY_DEVICE, w->card, bytes);
+    zr_queue_close(w->queue);
+}
+
+// Multiplies shapes that nobody has multiplied before, each with another bias.
+static void *multiply_all(void *user)
+{
+    worker *w = user;
+    zr_queue with = zr_queue_with_scratch(w->queue, w->scratch, w->scratch_bytes);
+    float *const a = w->card, *const b = a + AREA, *const bias = b + AREA;
+    zr_run(&with, zr_op_copy(&(zr_bytes){.bytes = 3 * AREA * sizeof(float)}, w->pinned, a));
+    for (int i = 0; i < 2 * SHAPES; i++) {
+        zr_product p =
+            product_of((shape){SIDE - i % SHAPES, SIDE, SIDE - 1}, 8 * BIASED, ZERO_F32, ZERO_F32);
+        zr_run(&with, zr_op_product(&p, a, b, bias + 16 * (i % SHAPES),
+                                    w->card + (3 + i % SHAPES) * AREA));
+    }
+    zr_run(&with, zr_op_copy(&(zr_bytes){.bytes = SHAPES * AREA * sizeof(float)}, bias + AREA,
+                             w->pinned + 3 * AREA));
+    return NULL;
+}
+
+static void finish(worker *w)
+{
+    zero_error error = {0};
+    if (zr_mark_finish(zr_queue_mark(w->queue), 60, &error) != ZERO_OK)
+        fail_msg("%s", error.message);
+}
+
+// What each multiplies while others do, it multiplies alone.
+static void queues_of_threads_do_not_meet(void **state)
+{
+    static float together[SHAPES * AREA];
+    worker workers[3];
+    count();
+    pause_for = 300;
+    for (int i = 0; i < ZR_COUNT(workers); i++)
+        worker_begin(&workers[i], 11 + (uint64_t)i);
+    for (int i = 0; i < ZR_COUNT(workers); i++)
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, multiply_all, &workers[i]), 0);
+    for (int i = 0; i < ZR_COUNT(workers); i++)
+        pthread_join(workers[i].thread, NULL);
+    for (int i = 0; i < ZR_COUNT(workers); i++) {
+        const float *results = workers[i].pinned + 3 * AREA;
+        finish(&workers[i]);
+        memcpy(together, results, sizeof together);
+        multiply_all(&workers[i]);
+        finish(&workers[i]);
+        for (int s = 0; s < SHAPES; s++) {
+            assert_false(isnan(results[s * AREA]));
+            check_same_bits("threads", together + s * AREA, results + s * AREA,
+                            (SIDE - s) * SIDE * (int64_t)sizeof(float));
+        }
+    }
+    pause_for = 0;
+    assert_int_equal(asked, SHAPES); // by all together
+    for (int i = 0; i < ZR_COUNT(workers); i++)
+        worker_end(&workers[i]);
     uncount();
 }
 
@@ -366,6 +475,7 @@ int main(void)
         cmocka_unit_test(epilogues_of_kernels_agree_with_ref),
         cmocka_unit_test(sums_of_integers_are_exact),
         cmocka_unit_test(a_shape_is_chosen_for_once),
+        cmocka_unit_test(queues_of_threads_do_not_meet),
         cmocka_unit_test(a_choice_that_is_refused_gives_way),
         cmocka_unit_test(too_little_scratch_is_refused),
         cmocka_unit_test(fewer_rows_need_no_more_scratch),

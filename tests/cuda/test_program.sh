@@ -6,6 +6,7 @@
 GPT2=gpt2:layers=2,heads=1,width=64,context=64
 LLAMA=llama:layers=1,heads=2,kv_heads=1,width=128,context=64
 export EMULATED_LEAKS=1
+unset LD_LIBRARY_PATH # Meson's, which has the emulated libraries
 
 on_card() { LD_LIBRARY_PATH=$EMULATED "$@"; }
 card() { expect 0 env LD_LIBRARY_PATH="$EMULATED" "$ZERO" "$@"; }

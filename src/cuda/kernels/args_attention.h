@@ -16,13 +16,13 @@
 
 // By the width that heads are filled up to.
 #define ZR_KERNELS_attention_mma(X)                                                                \
-    X(attention_mma, attention_forward_mma_64)                                                     \
-    X(attention_mma, attention_forward_mma_128)
+    X(attention_mma, attention_forward_64)                                                         \
+    X(attention_mma, attention_forward_128)
 #define ZR_KERNELS_attention_backward(X)                                                           \
-    X(attention_backward, attention_keys_mma_64)                                                   \
-    X(attention_backward, attention_keys_mma_128)                                                  \
-    X(attention_backward, attention_queries_mma_64)                                                \
-    X(attention_backward, attention_queries_mma_128)
+    X(attention_backward, attention_keys_64)                                                       \
+    X(attention_backward, attention_keys_128)                                                      \
+    X(attention_backward, attention_queries_64)                                                    \
+    X(attention_backward, attention_queries_128)
 
 // What zr_attention says. Of dropout: the mask's key, the threshold below which a word drops its
 // element, 0 if there is no dropout, and the factor of what is kept.
@@ -50,10 +50,10 @@
     P(const int32_t, starts)                                                                       \
     ZR_ARGS_attention_shape(V)
 ZR_ARGS_DECLARE(attention_forward)
-#define ZR_ARGS_attention_forward_mma_64 ZR_ARGS_attention_forward
-ZR_ARGS_DECLARE(attention_forward_mma_64)
-#define ZR_ARGS_attention_forward_mma_128 ZR_ARGS_attention_forward
-ZR_ARGS_DECLARE(attention_forward_mma_128)
+#define ZR_ARGS_attention_forward_64 ZR_ARGS_attention_forward
+ZR_ARGS_DECLARE(attention_forward_64)
+#define ZR_ARGS_attention_forward_128 ZR_ARGS_attention_forward
+ZR_ARGS_DECLARE(attention_forward_128)
 
 // delta (batch, heads, seq): the sum of out * dout over a row of a head.
 #define ZR_ARGS_attention_delta(P, V, S, R)                                                        \
@@ -79,18 +79,18 @@ ZR_ARGS_DECLARE(attention_delta)
     P(const int32_t, starts)                                                                       \
     ZR_ARGS_attention_shape(V)
 ZR_ARGS_DECLARE(attention_keys)
-#define ZR_ARGS_attention_keys_mma_64 ZR_ARGS_attention_keys
-ZR_ARGS_DECLARE(attention_keys_mma_64)
-#define ZR_ARGS_attention_keys_mma_128 ZR_ARGS_attention_keys
-ZR_ARGS_DECLARE(attention_keys_mma_128)
+#define ZR_ARGS_attention_keys_64 ZR_ARGS_attention_keys
+ZR_ARGS_DECLARE(attention_keys_64)
+#define ZR_ARGS_attention_keys_128 ZR_ARGS_attention_keys
+ZR_ARGS_DECLARE(attention_keys_128)
 
 // Those of queries.
 #define ZR_ARGS_attention_queries ZR_ARGS_attention_keys
 ZR_ARGS_DECLARE(attention_queries)
-#define ZR_ARGS_attention_queries_mma_64 ZR_ARGS_attention_keys
-ZR_ARGS_DECLARE(attention_queries_mma_64)
-#define ZR_ARGS_attention_queries_mma_128 ZR_ARGS_attention_keys
-ZR_ARGS_DECLARE(attention_queries_mma_128)
+#define ZR_ARGS_attention_queries_64 ZR_ARGS_attention_keys
+ZR_ARGS_DECLARE(attention_queries_64)
+#define ZR_ARGS_attention_queries_128 ZR_ARGS_attention_keys
+ZR_ARGS_DECLARE(attention_queries_128)
 
 // Runs of attention_decode: `runs` of them, run r with rows begin[r] to begin[r + 1] - 1 of qkv.
 enum { ZR_ATTENTION_RUNS = 128 };

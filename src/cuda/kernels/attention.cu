@@ -59,10 +59,16 @@ __device__ __forceinline__ void stage(plain_room &room, const void *array, int t
 __device__ __forceinline__ float dot_staged(const plain_room &room, int which, int dim)
 {
     const float *own = room.own[warp_of()][which], *other = room.staged + lane_of() * (dim | 1);
-    float sum = 0;
-    for (int c = 0; c < dim; c++)
-        sum += own[c] * other[c];
-    return sum;
+    float sums[4] = {}; // several, which err less than one
+    int c = 0;
+    ZR_UNROLL_TWO
+    for (; c + 4 <= dim; c += 4)
+        ZR_UNROLL
+    for (int i = 0; i < 4; i++)
+        sums[i] += own[c + i] * other[c + i];
+    for (; c < dim; c++)
+        sums[0] += own[c] * other[c];
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
 __device__ __forceinline__ void load_own(plain_room &room, int which, const void *array, int type,
@@ -283,18 +289,19 @@ template <class A> __device__ __forceinline__ int run_of(const A &a, int64_t row
 // The product of a query with a cached key.
 __device__ __forceinline__ float dot_cached(const float *query, const float *key, int dim)
 {
-    float sum = 0;
+    float sums[4] = {};
     int c = 0;
+    ZR_UNROLL_TWO
     for (; dim % 4 == 0 && c < dim; c += 4) {
         const uint4 four = *(const uint4 *)(key + c);
-        sum += query[c] * float_of_bits(four.x);
-        sum += query[c + 1] * float_of_bits(four.y);
-        sum += query[c + 2] * float_of_bits(four.z);
-        sum += query[c + 3] * float_of_bits(four.w);
+        sums[0] += query[c] * float_of_bits(four.x);
+        sums[1] += query[c + 1] * float_of_bits(four.y);
+        sums[2] += query[c + 2] * float_of_bits(four.z);
+        sums[3] += query[c + 3] * float_of_bits(four.w);
     }
     for (; c < dim; c++)
-        sum += query[c] * key[c];
-    return sum;
+        sums[0] += query[c] * key[c];
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
 struct decode_room {

@@ -8,9 +8,11 @@
 #ifdef __CUDACC__
 #define ZR_UNROLL _Pragma("unroll")
 #define ZR_NO_UNROLL _Pragma("unroll 1")
+#define ZR_UNROLL_TWO _Pragma("unroll 2")
 #else
 #define ZR_UNROLL
 #define ZR_NO_UNROLL
+#define ZR_UNROLL_TWO
 #endif
 
 namespace zr {

@@ -302,7 +302,7 @@ __device__ __forceinline__ void run_keys(pair_tiles<WIDTH> &room, const A &a)
         else                                                                                       \
             run<ZR_TYPE_F16, width>(room, a);                                                      \
     }
-ZR_BACKWARD(attention_queries_mma_64, run_queries, 64)
-ZR_BACKWARD(attention_queries_mma_128, run_queries, 128)
-ZR_BACKWARD(attention_keys_mma_64, run_keys, 64)
-ZR_BACKWARD(attention_keys_mma_128, run_keys, 128)
+ZR_BACKWARD(attention_queries_64, run_queries, 64)
+ZR_BACKWARD(attention_queries_128, run_queries, 128)
+ZR_BACKWARD(attention_keys_64, run_keys, 64)
+ZR_BACKWARD(attention_keys_128, run_keys, 128)

@@ -99,13 +99,20 @@ template <int WIDTH>
 __device__ __forceinline__ void mask_scores(float (*scores)[4], const query_block<WIDTH> &block,
                                             const place &at, int key, float scale)
 {
+    enum { KEYS = key_tiles<WIDTH>::KEYS, FRAGMENTS = KEYS / 8 };
+    const bool all_seen =
+        block.sees(at, 0, key) && block.sees(at, 1, key) && block.sees(at, 0, key + KEYS - 1);
     ZR_UNROLL
-    for (int n = 0; n < key_tiles<WIDTH>::FRAGMENTS; n++)
+    for (int n = 0; n < 4 * FRAGMENTS; n++)
+        scores[n / 4][n % 4] *= scale;
+    if (all_seen)
+        return;
+    ZR_UNROLL
+    for (int n = 0; n < FRAGMENTS; n++)
         ZR_UNROLL
     for (int i = 0; i < 4; i++)
-        scores[n][i] = block.sees(at, i / 2, key + 8 * n + 2 * at.pair + i % 2)
-                           ? scores[n][i] * scale
-                           : no_score();
+        if (!block.sees(at, i / 2, key + 8 * n + 2 * at.pair + i % 2))
+            scores[n][i] = no_score();
 }
 
 // Makes weights of scores, relative to each row's largest so far; scales what was added up.
@@ -197,7 +204,7 @@ __device__ __forceinline__ void run_forward(key_tiles<WIDTH> &room, const A &a)
 
 // The type is a template's.
 #define ZR_FORWARD_OF_WIDTH(width, bounds)                                                         \
-    ZR_GLOBAL(attention_forward_mma_##width, bounds)                                               \
+    ZR_GLOBAL(attention_forward_##width, bounds)                                                   \
     {                                                                                              \
         __shared__ __align__(16) key_tiles<width> room;                                            \
         if (a.type == ZR_TYPE_BF16)                                                                \

@@ -16,18 +16,28 @@ template <class T> __device__ __forceinline__ T warp_sum(T value)
     return value;
 }
 
+// Several sums at once share the barriers.
+template <class T, int N> __device__ __forceinline__ void block_sums(T (&values)[N])
+{
+    __shared__ T parts[N][MOST_WARPS];
+    for (int n = 0; n < N; n++)
+        values[n] = warp_sum(values[n]);
+    __syncthreads(); // the parts of earlier sums have been read
+    for (int n = 0; n < N && threadIdx.x % WARP == 0; n++)
+        parts[n][threadIdx.x / WARP] = values[n];
+    __syncthreads();
+    for (int n = 0; n < N; n++) {
+        values[n] = 0;
+        for (unsigned w = 0; w < blockDim.x / WARP; w++)
+            values[n] += parts[n][w];
+    }
+}
+
 template <class T> __device__ __forceinline__ T block_sum(T value)
 {
-    __shared__ T parts[MOST_WARPS];
-    value = warp_sum(value);
-    __syncthreads(); // the parts of an earlier sum have been read
-    if (threadIdx.x % WARP == 0)
-        parts[threadIdx.x / WARP] = value;
-    __syncthreads();
-    T sum = 0;
-    for (unsigned w = 0; w < blockDim.x / WARP; w++)
-        sum += parts[w];
-    return sum;
+    T values[1] = {value};
+    block_sums(values);
+    return values[0];
 }
 
 // Of NaNs and numbers: the largest number.

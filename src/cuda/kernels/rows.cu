@@ -6,25 +6,25 @@ using namespace zr;
 
 // ---- norms ----
 
-// Sums of a row: of its elements, and of their squares, each less `mean`.
-struct row_sums {
-    float of_elements, of_squares;
-};
-
-__device__ __forceinline__ row_sums sum_row(const void *x, int type, int64_t at, int64_t width,
-                                            bool whole, float mean)
+// The sums of a row's elements, and of their squares, each element less `mean`: N 2, or the first
+// alone.
+template <int N>
+__device__ __forceinline__ void sum_row(const void *x, int type, int64_t at, int64_t width,
+                                        bool whole, float mean, float (&sums)[N])
 {
-    row_sums sums = {0, 0};
+    for (int n = 0; n < N; n++)
+        sums[n] = 0;
     each_eight_of_row(width, [&](int64_t j, int64_t left) {
         float value[8];
         load_some(x, type, at + j, left, whole, value);
         for (int k = 0; k < 8; k++) {
             const float distance = k < left ? value[k] - mean : 0;
-            sums.of_elements += distance;
-            sums.of_squares += distance * distance;
+            sums[0] += distance;
+            if (N > 1)
+                sums[N - 1] += distance * distance;
         }
     });
-    return {block_sum(sums.of_elements), block_sum(sums.of_squares)};
+    block_sums(sums);
 }
 
 __device__ __forceinline__ void add_branch(const zr_norm_forward_args &a, int64_t at, bool whole)
@@ -49,12 +49,13 @@ ZR_GLOBAL(norm_forward, 256)
     const void *x = a.branch ? a.sum : a.x;
     if (a.branch)
         add_branch(a, at, whole);
-    float mean = 0;
+    float sum[1] = {0}, around[2];
     if (!a.rms)
-        mean = sum_row(x, a.stream_type, at, a.width, whole, 0).of_elements / a.width;
-    const row_sums around = sum_row(x, a.stream_type, at, a.width, whole, mean);
-    const float rest = a.rms ? 0 : around.of_elements / a.width,
-                variance = around.of_squares / a.width - rest * rest;
+        sum_row(x, a.stream_type, at, a.width, whole, 0, sum);
+    const float mean = sum[0] / a.width;
+    sum_row(x, a.stream_type, at, a.width, whole, mean, around);
+    const float rest = a.rms ? 0 : around[0] / a.width,
+                variance = around[1] / a.width - rest * rest;
     const float rstd = 1 / sqrtf((variance < 0 ? 0 : variance) + a.epsilon);
     each_eight_of_row(a.width, [&](int64_t j, int64_t left) {
         float y[8], gamma[8], beta[8] = {};
@@ -92,17 +93,17 @@ ZR_GLOBAL(norm_backward, 256)
     const bool whole = a.width % 8 == 0 && are_whole(a.dy, a.x, a.gamma, a.past, a.dx);
     const int64_t at = blockIdx.x * a.width;
     const float mean = a.rms ? 0 : a.mean[blockIdx.x], rstd = a.rstd[blockIdx.x];
-    float sum = 0, dot = 0;
+    float sums[2] = {0, 0};
     each_eight_of_row(a.width, [&](int64_t j, int64_t left) {
         float g[8], normal[8];
         load_gradients(a, at, j, left, whole, mean, rstd, g, normal);
         for (int k = 0; k < 8; k++) {
-            sum += g[k]; // 0 past the end
-            dot += g[k] * normal[k];
+            sums[0] += g[k]; // 0 past the end
+            sums[1] += g[k] * normal[k];
         }
     });
-    sum = a.rms ? 0 : block_sum(sum) / a.width;
-    dot = block_sum(dot) / a.width;
+    block_sums(sums);
+    const float sum = a.rms ? 0 : sums[0] / a.width, dot = sums[1] / a.width;
     each_eight_of_row(a.width, [&](int64_t j, int64_t left) {
         float g[8], normal[8], past[8] = {};
         load_gradients(a, at, j, left, whole, mean, rstd, g, normal);
