@@ -20,7 +20,7 @@ part_begin()
 
 json_text() # the last words of stdin, as the inside of a JSON string
 {
-    tr '\000-\037\177-\377' ' ' | tr -s ' ' | tail -c 400 | sed 's/[\\"]/\\&/g; s/^ //; s/ $//'
+    tr '\000-\037\177-\377' ' ' | tr -s ' ' | tail -c 800 | sed 's/[\\"]/\\&/g; s/^ //; s/ $//'
 }
 
 line() # line PART CHECK OK SECONDS EXTRA
@@ -50,7 +50,7 @@ check()
         0) if [ -n "$then" ]; then extra=$("$then" "$log") || { got=1 why="what it wrote is not as it should be"; }; fi ;;
         77) skip "$part" "$name" "$(cat "$log")"; return 1 ;;
         124 | 137) why="it took longer than $most s: $(tail -n 3 "$log")" ;;
-        *) why="status $got: $(grep -aE 'FAILED|ERROR|rror:|differ' "$log" | tail -n 4) $(tail -n 3 "$log")" ;;
+        *) why="status $got: $(grep -aE 'ERROR|rror:|differ' "$log" | head -n 2 | cut -c1-240) $(grep -a FAILED "$log" | tail -n 3) $(tail -n 1 "$log")" ;;
     esac
     if [ "$got" -eq 0 ]; then line "$part" "$name" true "$taken" "$extra"; return 0; fi
     line "$part" "$name" false "$taken" "$extra,\"why\":\"$(json_text <<<"$why")\""
