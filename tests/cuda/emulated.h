@@ -14,6 +14,9 @@
 //   EMULATED_FAIL=NAME:N    the Nth call of NAME, or of all functions (*), fails with 999. One that
 //                           gives something back has still done so. NAME:N:hang never returns,
 //                           NAME:N:abort ends the program.
+//   EMULATED_STUCK=N        the Nth launch never ends, nor what its stream gets later: queries say so,
+//                           and calls that wait for the stream, or give memory or the device back,
+//                           never return
 //   EMULATED_LEAKS=1        at exit lists what was not given back, or twice; status 86
 //   EMULATED_COUNT=FILE     at exit writes the number of calls there
 //   EMULATED_MEMORY=BYTES   of each device, or a list: BYTES,BYTES; 1 GiB without it
@@ -131,7 +134,8 @@ namespace emulated {
 class call {
   public:
     explicit call(const char *name, bool needs_context = true);
-    void pause(); // lets other threads call for a moment
+    void pause();           // lets other threads call for a moment
+    void wait_for_device(); // never returns where a launch never ends
 
     zr_cuda_result result;
 
@@ -143,6 +147,8 @@ std::recursive_mutex &driver_lock();
 EMULATED_VISIBLE zr_cuda_result begin(const char *name, bool needs_context = true); // no lock after
 const char *last_call(); // of this thread
 zr_cuda_result broken();
+bool is_stuck(); // a launch that never ends has begun
+void get_stuck();
 void break_process(zr_cuda_result why); // every call from now on returns it, for any device
 long setting(const char *name, long otherwise);
 void misuse(const std::string &what); // told at exit

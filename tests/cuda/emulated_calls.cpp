@@ -10,7 +10,7 @@ namespace emulated {
 namespace {
 
 struct driver {
-    bool initialised = false;
+    bool initialised = false, stuck = false;
     zr_cuda_result broken = 0;
     long calls = 0;
     std::map<std::string, long> calls_of;
@@ -132,6 +132,12 @@ void call::pause()
     held.lock();
 }
 
+void call::wait_for_device()
+{
+    while (is_stuck())
+        pause();
+}
+
 zr_cuda_result begin(const char *name, bool needs_context)
 {
     return call(name, needs_context).result;
@@ -140,6 +146,10 @@ zr_cuda_result begin(const char *name, bool needs_context)
 const char *last_call() { return last; }
 
 zr_cuda_result broken() { return self().broken; }
+
+bool is_stuck() { return self().stuck; }
+
+void get_stuck() { self().stuck = true; }
 
 void break_process(zr_cuda_result why)
 {

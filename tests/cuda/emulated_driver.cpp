@@ -180,7 +180,8 @@ zr_cuda_result cuDevicePrimaryCtxRetain(zr_cuda_context *context, zr_cuda_device
 
 zr_cuda_result cuDevicePrimaryCtxRelease_v2(zr_cuda_device device)
 {
-    const call here("cuDevicePrimaryCtxRelease_v2", false);
+    call here("cuDevicePrimaryCtxRelease_v2", false);
+    here.wait_for_device();
     zr_cuda_result r = ZR_CUDA_SUCCESS;
     if (!is_device(device))
         r = ZR_CUDA_ERROR_INVALID_DEVICE;
@@ -227,7 +228,8 @@ zr_cuda_result cuModuleLoadData(zr_cuda_module *module, const void *image)
 
 zr_cuda_result cuModuleUnload(zr_cuda_module module)
 {
-    const call here("cuModuleUnload");
+    call here("cuModuleUnload");
+    here.wait_for_device();
     zr_cuda_result r = destroy(module) ? ZR_CUDA_SUCCESS : ZR_CUDA_ERROR_INVALID_HANDLE;
     return here.result ? here.result : r;
 }

@@ -273,7 +273,8 @@ zr_cuda_result cuMemAlloc_v2(zr_cuda_address *at, size_t bytes)
 
 zr_cuda_result cuMemFree_v2(zr_cuda_address at)
 {
-    const call here("cuMemFree_v2");
+    call here("cuMemFree_v2");
+    here.wait_for_device();
     zr_cuda_result r = at ? remove_range(at, kind::device, ZR_CUDA_ERROR_INVALID_VALUE) : 0;
     return here.result ? here.result : r;
 }
@@ -295,7 +296,8 @@ zr_cuda_result cuMemHostAlloc(void **at, size_t bytes, unsigned flags)
 
 zr_cuda_result cuMemFreeHost(void *at)
 {
-    const call here("cuMemFreeHost");
+    call here("cuMemFreeHost");
+    here.wait_for_device();
     zr_cuda_result r = remove_range((zr_cuda_address)at, kind::pinned, ZR_CUDA_ERROR_INVALID_VALUE);
     return here.result ? here.result : r;
 }
@@ -321,7 +323,8 @@ zr_cuda_result cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags)
 
 zr_cuda_result cuMemHostUnregister(void *at)
 {
-    const call here("cuMemHostUnregister");
+    call here("cuMemHostUnregister");
+    here.wait_for_device();
     zr_cuda_result r = remove_range((zr_cuda_address)at, kind::registered,
                                     ZR_CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
     return here.result ? here.result : r;

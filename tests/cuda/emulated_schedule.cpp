@@ -175,7 +175,7 @@ zr_cuda_result wait_for(call &here, const mark &place)
             return broken();
         if (is_done)
             return ZR_CUDA_SUCCESS;
-        if (std::chrono::steady_clock::now() - began > longest) {
+        if (!is_stuck() && std::chrono::steady_clock::now() - began > longest) {
             misuse(std::string(last_call()) + " waited for what never came");
             break_process(ZR_CUDA_ERROR_LAUNCH_TIMEOUT);
             return broken();

@@ -44,6 +44,12 @@ bool run_kernel(const kernel &of, const std::string &arguments, dim3 grid, dim3 
     return true;
 }
 
+bool is_endless() // of the launch that is being submitted
+{
+    static long launches;
+    return ++launches == setting("EMULATED_STUCK", 0);
+}
+
 // Memory that was there when the work was submitted is there still when it is done.
 void *reach_late(zr_cuda_address at, size_t bytes, bool host, const char *name)
 {
@@ -97,6 +103,11 @@ zr_cuda_result cuLaunchKernel(zr_cuda_function function, unsigned blocks_x, unsi
     if (!is_possible(grid, block, shared_bytes) || !arguments || !arguments[0] || extra)
         return ZR_CUDA_ERROR_INVALID_VALUE;
     const kernel &of = *found->of;
+    if (is_endless())
+        return submit(stream, [] {
+            get_stuck();
+            return false;
+        });
     std::string copy((const char *)arguments[0], of.bytes);
     return submit(stream, [&of, grid, block, copy = std::move(copy)] {
         return run_kernel(of, copy, grid, block);

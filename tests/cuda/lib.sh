@@ -19,7 +19,8 @@ fail() { echo "FAIL: $*" >&2; exit 1; }
 ask()
 {
     local got=0
-    timeout 100 "$GPU/run" --probe "$PROBE" --emulated "$EMULATED" --small "$@" >out.txt 2>err.txt || got=$?
+    timeout -k 5 100 "$GPU/run" --probe "$PROBE" --emulated "$EMULATED" --small "$@" >out.txt 2>err.txt || got=$?
+    case $got in 124 | 137) fail "it hangs: $* ($(tail -3 err.txt))" ;; esac
     [ "$got" -eq 0 ] || fail "exit code $got of: $* ($(tail -3 err.txt))"
 }
 

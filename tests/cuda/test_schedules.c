@@ -151,9 +151,42 @@ static void wait_for_ever(void)
     REFUSED(LAUNCH_TIMEOUT, cu.cuStreamSynchronize(stream));
 }
 
+static void end_well(int number)
+{
+    (void)number;
+    _exit(0);
+}
+
+// A launch that never ends: queries tell it, other streams go on, and giving memory back waits.
+static void get_stuck(void)
+{
+    setenv("EMULATED_STUCK", "2", 1);
+    schedule("lazy");
+    zr_cuda_stream other = stream_new();
+    zr_cuda_event event = event_new();
+    volatile unsigned char *bytes = pinned_new(64);
+    zr_cuda_address memory = device_new(64);
+    probe_copy_args copy = {(void *)bytes, (void *)(bytes + 16), 1};
+    zr_cuda_function function = open_copy();
+    DONE(launch(function, 1, 32, &copy));
+    DONE(cu.cuStreamSynchronize(stream));
+    DONE(launch(function, 1, 32, &copy));
+    DONE(cu.cuEventRecord(event, stream));
+    for (int i = 0; i < 5; i++)
+        REFUSED(NOT_READY, cu.cuEventQuery(event));
+    fill(other, bytes, 3);
+    DONE(cu.cuStreamSynchronize(other));
+    EXPECT(bytes[0] == 3);
+    signal(SIGALRM, end_well);
+    alarm(1);
+    DONE(cu.cuMemFree_v2(memory));
+    EXPECT(!"the memory of a stuck device is given back");
+}
+
 static void test_waits(void **state)
 {
     (void)state;
+    expect_well(get_stuck);
     expect_well(see_a_missing_wait);
     expect_well(wait_at_random);
     expect_well(record_twice);
