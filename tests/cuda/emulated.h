@@ -14,9 +14,9 @@
 //   EMULATED_FAIL=NAME:N    the Nth call of NAME, or of all functions (*), fails with 999. One that
 //                           gives something back has still done so. NAME:N:hang never returns,
 //                           NAME:N:abort ends the program.
-//   EMULATED_STUCK=N        the Nth launch never ends, nor what its stream gets later: queries say so,
-//                           and calls that wait for the stream, or give memory or the device back,
-//                           never return
+//   EMULATED_STUCK=N        the Nth launch never ends, nor what its stream gets later: queries say
+//                           so, and calls that wait for the stream, or give memory, a module or the
+//                           device back, never return
 //   EMULATED_LEAKS=1        at exit lists what was not given back, or twice; status 86
 //   EMULATED_COUNT=FILE     at exit writes the number of calls there
 //   EMULATED_MEMORY=BYTES   of each device, or a list: BYTES,BYTES; 1 GiB without it

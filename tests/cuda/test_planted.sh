@@ -67,3 +67,30 @@ plant 'rows of a token are listed in another order' elements block_sums.h \
     '__popc(of_warp & ((1u << lane) - 1))' '__popc(of_warp >> lane) - 1'
 plant 'no barrier before a list is read' elements block_sums.h 'threadIdx.x;\n    __syncthreads();\n    return all;' 'threadIdx.x;\n    return all;'
 plant 'each row of a token adds all of them' elements elements.cu 'id < 0 || stands_before(a.ids, row)' 'id < 0'
+
+# Host and card agree on a structure because compilers can lay it out in one way alone, which each of them is asked: gaps, and more than a
+# launch takes, are refused by those of the host, of the emulated driver and of the card, where there is one.
+alike()
+{
+    local what=$1 change=$2 words=$3
+    fresh
+    sed -i "$change" copy/args_elements.h
+    ! cmp -s copy/args_elements.h "$kernels/args_elements.h" || fail "$what: there is no place for it"
+    echo '#include "copy/args_elements.h"' >layout.c
+    cp layout.c layout.cpp
+    cp layout.c layout.cu
+    for compiler in "${CC:-cc} -std=c11 -fsyntax-only layout.c" "${CXX:-g++} -std=c++17 -fsyntax-only layout.cpp" \
+        ${nvcc:+"$nvcc -std=c++17 -arch=sm_80 --cubin -o layout.cubin layout.cu"}; do
+        got=0
+        timeout 60 $compiler >log 2>&1 || got=$?
+        if [ -z "$words" ]; then [ $got -eq 0 ] || fail "$what, $compiler: $(head -5 log)"
+        elif [ $got -eq 0 ] || ! grep -q "$words" log; then fail "$what, not refused by $compiler: exit code $got, $(head -5 log)"; fi
+    done
+    echo "$what: ${words:-right}"
+}
+
+nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+alike 'a structure without a change' 's/$/ /' ''
+alike 'a number of four bytes alone' '0,/V(int32_t, by)/s/ *V(int32_t, by)//; 0,/V(int32_t, type) *\\/s/V(int32_t, type) *\\/V(int32_t, type)/' 'the structure of gelu has gaps'
+alike 'four bytes before eight' '0,/P(const void, pre)/s/P(const void, pre)/V(int32_t, first) P(const void, pre)/' 'the structure of gelu has gaps'
+alike 'more than a launch takes' '0,/P(const void, pre)/s/P(const void, pre)/P(const void, pre) R(int64_t, many, 600)/' 'the structure of gelu is too large'

@@ -10,7 +10,8 @@ trap 'cd /; rm -rf "$WORK"' EXIT
 fail() { echo "FAIL: $*" >&2; exit 1; }
 
 read -ra compile <<<"${CXX:-g++}"
-compile+=(-std=c++17 -O1 -w -I copy -I "$here")
+compile+=(-std=c++17 -O0 -w -I "$here" -I copy -I .) # compiling takes longer than running
+"${compile[@]}" -x c++-header "$here/simt.h" -o simt.h.gch || fail 'simt.h does not compile' # once for all
 
 # wrong WHAT FILE SED KERNEL...: the kernels that are wrong when SED has changed FILE.
 wrong()
@@ -20,7 +21,7 @@ wrong()
     rm -rf copy && cp -r "$kernels" copy
     [ -z "$change" ] || sed -i "$change" "copy/$file"
     [ -z "$change" ] || ! cmp -s "copy/$file" "$kernels/$file" || fail "$what: there is no place for it"
-    "${compile[@]}" "$here/planted_attention.cpp" -o planted 2>log || fail "$what does not compile: $(head -20 log)"
+    "${compile[@]}" -include simt.h "$here/planted_attention.cpp" -o planted 2>log || fail "$what does not compile: $(head -20 log)"
     timeout 60 ./planted >out.txt || fail "$what: exit code $?"
     [ "$(sed 's/ *$//' out.txt)" = "$*" ] || fail "$what: wrong are '$(cat out.txt)', not '$*'"
     echo "$what: $*"
