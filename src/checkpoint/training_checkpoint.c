@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "comm/agreement.h"
+#include "cuda/cards.h"
 #include "layers/layers.h"
 #include "model/architecture.h"
 #include "model/unit.h"
@@ -88,10 +89,12 @@ static json_t *describe_origin(zero_engine *engine)
     if (gmtime_r(&seconds, &parts))
         strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", &parts);
     const zr_config *config = zr_engine_config(engine);
+    char instructions[256] = "unknown";
+    zr_queue_instructions(zr_engine_queue(engine), instructions, sizeof instructions, NULL);
     return json_pack("{s:s, s:s, s:i, s:o*, s:o*, s:s}", "program", zero_version(), "instructions",
-                     zr_engine_queue(engine)->backend->path(), "ranks",
-                     zr_engine_comm(engine)->size, "tensor", json_if_several(config->tensor),
-                     "pipeline", json_if_several(config->pipeline.stages), "written", now);
+                     instructions, "ranks", zr_engine_comm(engine)->size, "tensor",
+                     json_if_several(config->tensor), "pipeline",
+                     json_if_several(config->pipeline.stages), "written", now);
 }
 
 // Describes the resolved configuration of the next steps.

@@ -4,16 +4,6 @@
 
 #include <stdio.h>
 
-// What a library's version number says: "13.0", of cuBLASLt "13.1.0".
-static const char *version_text(zr_cuda_library which, int version, char out[static 32])
-{
-    if (which == ZR_CUDA_CUBLASLT)
-        snprintf(out, 32, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
-    else
-        snprintf(out, 32, "%d.%d", version / 1000, version % 1000 / 10);
-    return out;
-}
-
 static void report_library(zr_doctor *d, zr_cuda_library which, bool wanted)
 {
     static const char *const keys[] = {"driver", "cublaslt", "nvrtc"};
@@ -22,12 +12,13 @@ static void report_library(zr_doctor *d, zr_cuda_library which, bool wanted)
     zr_cuda_library_fact fact;
     char version[32];
     zr_cuda_library_look(which, &fact);
+    zr_cuda_version_text(fact.version, version, sizeof version);
     zr_report_begin(r, keys[which]);
     if (fact.found)
         ZR_SENTENCE(r, labels[which],
                     which == ZR_CUDA_DRIVER ? "driver of CUDA {version}, \"{path}\""
                                             : "{version}, \"{path}\"",
-                    zr_text(version_text(which, fact.version, version)), zr_text(fact.path));
+                    zr_text(version), zr_text(fact.path));
     else
         ZR_SENTENCE(r, labels[which], "{error} (only needed for NVIDIA's cards)",
                     zr_text(fact.why));
@@ -59,7 +50,9 @@ static void report_card(zr_report *r, int number)
 void zr_doctor_cards(zr_doctor *d)
 {
     zr_report *r = d->report;
-    const int count = zr_cuda_card_count();
+    zr_cuda_library_fact driver;
+    zero_error error = {0};
+    const int count = zr_cuda_card_count(&error);
     zr_report_begin(r, "nvidia");
     for (int i = 0; i < ZR_CUDA_LIBRARIES; i++)
         report_library(d, (zr_cuda_library)i, count > 0);
@@ -67,5 +60,8 @@ void zr_doctor_cards(zr_doctor *d)
     for (int i = 0; i < count; i++)
         report_card(r, i);
     zr_report_end(r);
+    zr_cuda_library_look(ZR_CUDA_DRIVER, &driver);
+    if (driver.found && count == 0)
+        ZR_SENTENCE(r, "  cards", "none: {error}", zr_text(error.message));
     zr_report_end(r);
 }

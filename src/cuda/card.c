@@ -105,7 +105,7 @@ typedef struct making {
 static void *make_image(void *user)
 {
     making *m = user;
-    m->status = zr_cuda_image_make(m->file, m->capability, &m->image, m->warning, &m->error);
+    m->status = zr_cuda_image_make(m->file, m->capability, false, &m->image, m->warning, &m->error);
     return NULL;
 }
 
@@ -124,15 +124,20 @@ static void make_images(const zr_cuda_card *card, making all[FILE_COUNT])
             pthread_join(all[f].thread, NULL);
 }
 
-static zero_status load_image(zr_cuda_card *card, const making *m, zr_cuda_module *out,
-                              zero_error *error)
+// An image that was kept, and that the driver refuses, is compiled anew.
+static zero_status load_image(zr_cuda_card *card, making *m, zr_cuda_module *out, zero_error *error)
 {
     if (m->status != ZERO_OK)
         return zr_fail(error, m->status, "%s", m->error.message);
+    zr_cuda_result result = card->cu->cuModuleLoadData(out, m->image.bytes);
+    if (result && !m->image.compiled) {
+        zr_free(m->image.bytes);
+        ZERO_TRY(zr_cuda_image_make(m->file, m->capability, true, &m->image, m->warning, error));
+        result = card->cu->cuModuleLoadData(out, m->image.bytes);
+    }
     if (*m->warning && !*card->warning)
         memcpy(card->warning, m->warning, sizeof m->warning);
-    ZR_CUDA_TRY(card, error, cuModuleLoadData, out, m->image.bytes);
-    return ZERO_OK;
+    return result ? zr_cuda_fail(card, "cuModuleLoadData", result, error) : ZERO_OK;
 }
 
 static zero_status load_images(zr_cuda_card *card, zero_error *error)
@@ -197,7 +202,10 @@ zero_status zr_cuda_card_open(int number, zr_cuda_card **out, zero_error *error)
     zr_cuda_card *card = &cards[number];
     zero_status status = ZERO_OK;
     pthread_mutex_lock(&lock);
-    if (card->users == 0 && (status = open_all(card, number, error)) != ZERO_OK)
+    if (card->stuck)
+        status = zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                         "cuda:%d has not ended what this process gave it before", number);
+    else if (card->users == 0 && (status = open_all(card, number, error)) != ZERO_OK)
         close_all(card);
     else
         card->users++;
@@ -216,7 +224,7 @@ void zr_cuda_card_use(zr_cuda_card *card)
 void zr_cuda_card_close(zr_cuda_card *card)
 {
     pthread_mutex_lock(&lock);
-    if (--card->users == 0) {
+    if (--card->users == 0 && !card->stuck) {
         zr_cuda_card_enter(card, NULL);
         close_all(card);
     }

@@ -15,6 +15,9 @@ typedef enum zr_cuda_kernel {
 typedef struct zr_cuda_card {
     zr_device device; // impl: the card
     int number, users;
+    // It has not ended what it was given in the time that it had. Then nothing of it is given back,
+    // because the driver would wait, and it is not opened again.
+    _Atomic bool stuck;
     const zr_cuda_driver *cu;
     const zr_blas *blas;
     zr_cuda_context context;

@@ -1,16 +1,28 @@
 // What a card is, for doctor and for `auto`.
 #include "cuda/card.h"
 #include "cuda/cards.h"
+#include "cuda/device.h"
 
 #include <stdio.h>
 
-int zr_cuda_card_count(void)
+int zr_cuda_card_count(zero_error *error)
 {
     int count = 0;
-    const zr_cuda_driver *cu = zr_cuda_driver_get(NULL);
-    if (!cu || cu->cuDeviceGetCount(&count))
+    const zr_cuda_driver *cu = zr_cuda_driver_get(error);
+    if (!cu)
         return 0;
-    return ZR_MIN(count, (int)ZR_CUDA_MOST_CARDS);
+    zr_cuda_result result = cu->cuDeviceGetCount(&count);
+    if (result)
+        zr_fail(error, ZERO_ERR_UNSUPPORTED, "cuDeviceGetCount failed (%u)", result);
+    return result ? 0 : ZR_MIN(count, (int)ZR_CUDA_MOST_CARDS);
+}
+
+void zr_cuda_version_text(int version, char *out, size_t size)
+{
+    if (version >= 100000)
+        snprintf(out, size, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+    else
+        snprintf(out, size, "%d.%d", version / 1000, version % 1000 / 10);
 }
 
 static zero_status describe(zr_cuda_card *card, zr_cuda_card_fact *out, zero_error *error)
@@ -45,4 +57,22 @@ zero_status zr_cuda_card_look(int number, zr_cuda_card_fact *out, zero_error *er
     zero_status status = describe(card, out, error);
     zr_cuda_card_close(card);
     return status;
+}
+
+zero_status zr_queue_instructions(const zr_queue *queue, char *out, size_t size, zero_error *error)
+{
+    zr_cuda_card_fact card;
+    char driver[24], blas[24], nvrtc[24];
+    if (queue->device->ops != &zr_cuda_device_ops) {
+        snprintf(out, size, "%s", queue->backend->path());
+        return ZERO_OK;
+    }
+    const zr_cuda_card *of = queue->device->impl;
+    ZERO_TRY(zr_cuda_card_look(of->number, &card, error));
+    zr_cuda_version_text(card.driver, driver, sizeof driver);
+    zr_cuda_version_text(card.cublaslt, blas, sizeof blas);
+    zr_cuda_version_text(card.nvrtc, nvrtc, sizeof nvrtc);
+    snprintf(out, size, "%s, sm_%d, driver %s, cuBLASLt %s, NVRTC %s", card.name, card.capability,
+             driver, blas, nvrtc);
+    return ZERO_OK;
 }

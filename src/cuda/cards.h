@@ -61,7 +61,17 @@ typedef struct zr_cuda_card_fact {
 
 // Describes a card, which it opens and closes again. The message says what is missing.
 zero_status zr_cuda_card_look(int number, zr_cuda_card_fact *out, zero_error *error);
-// Returns how many cards there are; 0 also where the driver is missing.
-int zr_cuda_card_count(void);
+// Returns how many cards there are; 0 also where the driver is missing, or finds none: then the
+// error says why.
+int zr_cuda_card_count(zero_error *error);
+
+// Writes a version number in words: "13.0"; of cuBLASLt, which has more digits, "13.1.0".
+void zr_cuda_version_text(int version, char *out, size_t size);
+// Writes what a queue computes with, by what its bits depend on: "avx2"; of a card its name, and
+// "sm_90, driver 13.0, cuBLASLt 13.1.0, NVRTC 13.0".
+zero_status zr_queue_instructions(const zr_queue *queue, char *out, size_t size, zero_error *error);
+
+// What a card computes of attention: elements of a head, and of what is rotated of it.
+enum { ZR_CUDA_MOST_HEAD = 256, ZR_CUDA_MOST_ROTATED = 1024 };
 
 #endif

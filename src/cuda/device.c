@@ -33,6 +33,12 @@ static zero_status allocate(zr_cuda_card *card, zr_memory kind, size_t bytes, vo
 // The driver gives no 0 bytes, so one is asked for, which nobody counts.
 static size_t allocated_bytes(size_t bytes) { return bytes ? bytes : 1; }
 
+// The driver would wait for what a stuck card never ends, so its memory stays taken.
+static bool can_release(zr_cuda_card *card)
+{
+    return !card->stuck && zr_cuda_card_enter(card, NULL) == ZERO_OK;
+}
+
 static zero_status cuda_reserve(zr_device *device, zr_memory kind, size_t bytes, void **out,
                                 zero_error *error)
 {
@@ -50,11 +56,11 @@ static void cuda_release(zr_device *device, zr_memory kind, void *at, size_t byt
     zr_cuda_card *card = card_of(device);
     if (kind == ZR_MEMORY_HOST)
         zr_device_host()->ops->release(zr_device_host(), kind, at, bytes);
-    if (kind == ZR_MEMORY_HOST || !at || zr_cuda_card_enter(card, NULL) != ZERO_OK)
+    if (kind == ZR_MEMORY_HOST || !at)
         return;
-    if (kind == ZR_MEMORY_DEVICE)
+    if (can_release(card) && kind == ZR_MEMORY_DEVICE)
         card->cu->cuMemFree_v2((uintptr_t)at);
-    else
+    else if (can_release(card))
         card->cu->cuMemFreeHost(at);
     zr_cuda_card_close(card);
 }
@@ -74,9 +80,10 @@ static zero_status cuda_pin(zr_device *device, void *at, size_t bytes, zero_erro
 static void cuda_unpin(zr_device *device, void *at, size_t bytes)
 {
     zr_cuda_card *card = card_of(device);
-    if (!bytes || zr_cuda_card_enter(card, NULL) != ZERO_OK)
+    if (!bytes)
         return;
-    card->cu->cuMemHostUnregister(at);
+    if (can_release(card))
+        card->cu->cuMemHostUnregister(at);
     zr_cuda_card_close(card);
 }
 

@@ -239,21 +239,21 @@ static zero_status make_anew(const zr_nvrtc *rtc, const recipe *of, const char *
     return ZERO_OK;
 }
 
-zero_status zr_cuda_image_make(const char *file, int capability, zr_cuda_image *out, char *warning,
-                               zero_error *error)
+zero_status zr_cuda_image_make(const char *file, int capability, bool anew, zr_cuda_image *out,
+                               char *warning, zero_error *error)
 {
     recipe of;
     *out = (zr_cuda_image){0};
     *warning = 0;
     ZERO_TRY(write_recipe(file, capability, &of, error));
-    if (read_ready(&of, out, warning))
+    if (!anew && read_ready(&of, out, warning))
         return ZERO_OK;
     const zr_nvrtc *rtc = zr_cuda_nvrtc_get(error);
     if (!rtc)
         return ZERO_ERR_UNSUPPORTED;
     char *path = kept_path(rtc, &of, warning);
     zero_status status = ZERO_OK;
-    if (!path || !read_kept(path, &of, out))
+    if (anew || !path || !read_kept(path, &of, out))
         status = make_anew(rtc, &of, path, out, warning, error);
     zr_free(path);
     return status;

@@ -20,8 +20,9 @@ typedef struct zr_cuda_image {
 // Makes the image of a file of kernels ("elements") for a capability (90): reads it from the cache,
 // where it lies under a hash of text, options, NVRTC's version and capability, or compiles and
 // keeps it. A cache that cannot be written, or holds what is damaged, costs time alone: `warning`
-// (ZERO_MESSAGE_BYTES) then says so, and is else empty. Files may be made in several threads.
-zero_status zr_cuda_image_make(const char *file, int capability, zr_cuda_image *out, char *warning,
-                               zero_error *error);
+// (ZERO_MESSAGE_BYTES) then says so, and is else empty. anew: what was kept is not taken. Files may
+// be made in several threads.
+zero_status zr_cuda_image_make(const char *file, int capability, bool anew, zr_cuda_image *out,
+                               char *warning, zero_error *error);
 
 #endif

@@ -47,6 +47,11 @@ void zr_cuda_queue_close(zr_queue *queue)
 {
     zr_cuda_queue *self = zr_cuda_queue_of(queue);
     zr_cuda_card *card = self->card;
+    if (card->stuck) {
+        zr_cuda_card_close(card);
+        zr_free(self);
+        return;
+    }
     zr_cuda_card_enter(card, NULL);
     if (self->stream)
         card->cu->cuStreamSynchronize(self->stream);
@@ -169,8 +174,9 @@ void zr_cuda_queue_after(zr_queue *queue, zr_mark mark)
         zr_cuda_queue_fail(queue, "cuStreamWaitEvent", result);
 }
 
-static zero_status fail_late(const zr_cuda_queue *self, double seconds, zero_error *error)
+static zero_status fail_late(zr_cuda_queue *self, double seconds, zero_error *error)
 {
+    self->card->stuck = true;
     return zr_fail(error, ZERO_ERR_TIMEOUT,
                    "cuda:%d has not ended what it was given within %g s; the last operation was %s",
                    self->card->number, seconds, zr_op_kind_name((zr_op_kind)self->last));

@@ -109,6 +109,7 @@ static zero_status read_model_config(zr_planner *p, zero_error *error)
 
 static zero_status open_machine(zr_planner *p, zero_error *error)
 {
+    zr_backend_configure(p->config);
     ZERO_TRY(zr_said_queue_open(zr_planned_backend(p->options->backend), 1, &p->queue, error));
     zr_machine_fill(p->queue, NULL, &p->machine);
     if (p->machine.far && p->options->predict)

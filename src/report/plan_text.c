@@ -4,6 +4,7 @@
 #include "config/config_ranks.h"
 #include "report/plan_time.h"
 
+#include <ctype.h>
 #include <string.h>
 #include <zero/comm.h>
 
@@ -40,12 +41,25 @@ static bool spans_machines(const zr_planner *p)
     return p->machines && p->machines->job.count > 1;
 }
 
+// Returns the card that stands for one that may be imagined ("cuda:h100-80gb").
+static const char *real_card(const char *backend)
+{
+    static const char numbered[] = "cuda:";
+    bool is_real = strncmp(backend, numbered, strlen(numbered)) == 0 &&
+                   isdigit((unsigned char)backend[strlen(numbered)]);
+    return is_real ? backend : "cuda";
+}
+
 void zr_planner_command(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
 {
     const zero_plan_options *options = p->options;
     int ranks = row ? row->ranks : zr_planner_job(p);
     if (ranks > ZERO_MAX_RANKS) {
         zr_buffer_printf(out, "  none, because a training has at most %d ranks\n", ZERO_MAX_RANKS);
+        return;
+    }
+    if (p->machine.far && ranks > 1) {
+        zr_buffer_printf(out, "  none, because a card trains for one rank, so far\n");
         return;
     }
     zr_buffer_printf(out, "  ");
@@ -57,8 +71,8 @@ void zr_planner_command(const zr_planner *p, const zr_plan_row *row, zr_buffer *
         zr_buffer_printf(out, " --config %s", options->config_path);
     if (options->seq)
         zr_buffer_printf(out, " --seq %lld", (long long)options->seq);
-    if (p->machine.far) // of a card that is imagined, a real one
-        zr_buffer_printf(out, " --backend cuda");
+    if (p->machine.far) // of a card that is imagined, the first one
+        zr_buffer_printf(out, " --backend %s", real_card(options->backend));
     append_flags(options, false, row, out);
     zr_buffer_printf(out, " --ranks %d", ranks);
     append_flags(options, true, row, out);

@@ -28,42 +28,18 @@ zero_status zr_said_queue_open(const char *said, int threads, zr_queue **out, ze
 
 const char *zr_planned_backend(const char *said)
 {
-    bool any = said && strcmp(said, "cuda") == 0 && zr_cuda_card_count() == 0;
+    bool any = said && strcmp(said, "cuda") == 0 && zr_cuda_card_count(NULL) == 0;
     return any ? "cuda:" ZR_CUDA_ANY_CARD : said;
-}
-
-// Writes "13.0", and of cuBLASLt, which counts in hundreds, "13.1.0".
-static void write_version(int version, char *out, size_t size)
-{
-    if (version >= 100000)
-        snprintf(out, size, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
-    else
-        snprintf(out, size, "%d.%d", version / 1000, version / 10 % 100);
-}
-
-static void describe_card(const zr_cuda_card_fact *card, char *out, size_t size)
-{
-    char driver[24], blas[24], nvrtc[24];
-    write_version(card->driver, driver, sizeof driver);
-    write_version(card->cublaslt, blas, sizeof blas);
-    write_version(card->nvrtc, nvrtc, sizeof nvrtc);
-    snprintf(out, size, "%s, sm_%d, driver %s, cuBLASLt %s, NVRTC %s", card->name, card->capability,
-             driver, blas, nvrtc);
 }
 
 zero_status zr_said_instructions(const char *said, char *out, size_t size, zero_error *error)
 {
-    const zr_backend *found;
-    zr_cuda_card_fact card;
+    zr_queue *queue = NULL;
     snprintf(out, size, "unknown");
-    ZERO_TRY(zr_said_backend_find(said, &found, error));
-    if (!zr_backend_is_far(found)) {
-        snprintf(out, size, "%s", found->path());
-        return ZERO_OK;
-    }
-    ZERO_TRY(zr_cuda_card_look(atoi(found->path()), &card, error));
-    describe_card(&card, out, size);
-    return ZERO_OK;
+    ZERO_TRY(zr_said_queue_open(said, 1, &queue, error));
+    zero_status status = zr_queue_instructions(queue, out, size, error);
+    zr_queue_close(queue);
+    return status;
 }
 
 static bool is_said(const char *said, const char *name)
@@ -71,37 +47,47 @@ static bool is_said(const char *said, const char *name)
     return said && strncmp(said, name, strlen(name)) == 0;
 }
 
-bool zr_backend_may_be_card(const char *said, int ranks)
-{
-    return is_said(said, "cuda") || (is_said(said, "auto") && ranks == 1 && zr_cuda_card_count());
-}
+bool zr_backend_is_card(const char *said) { return is_said(said, "cuda"); }
 
 // Returns the part of a training that a card does not compute, or NULL.
 static const char *refusal(const zr_config *config, const zr_lm_config *model, int ranks)
 {
     const zr_settings settings = zr_settings_of(config, false);
-    const char *what = zr_far_refusal(&settings, model);
+    const zr_lm_shape shape = zr_lm_shape_of(model);
     if (ranks > 1)
-        return "several ranks on one card";
-    return !what && model->base ? "weights in codes" : what;
+        return "several ranks";
+    if (model->base)
+        return "weights in codes";
+    if (shape.head_dim > ZR_CUDA_MOST_HEAD || shape.rotated > ZR_CUDA_MOST_ROTATED)
+        return "heads of that many elements";
+    return zr_far_refusal(&settings, model);
 }
 
 const char *zr_backend_of_auto(const zr_config *config, const zr_lm_config *model, int ranks,
-                               char *reason)
+                               zr_queue **card, char *reason)
 {
-    zr_cuda_card_fact card;
     zero_error error = {0};
+    char name[256];
     const char *what = refusal(config, model, ranks);
     *reason = 0;
-    if (zr_cuda_card_count() == 0)
+    *card = NULL;
+    if (zr_cuda_card_count(NULL) == 0)
         return "cpu";
-    if (what)
+    if (what) {
         snprintf(reason, ZERO_MESSAGE_BYTES, "cpu; the card of this machine does not train %s yet",
                  what);
-    else if (zr_cuda_card_look(0, &card, &error) != ZERO_OK)
+        return "cpu";
+    }
+    zero_status status = zr_said_queue_open("cuda", 1, card, &error);
+    if (status == ZERO_OK)
+        status = zr_queue_instructions(*card, name, sizeof name, &error);
+    if (status != ZERO_OK) {
+        zr_queue_close(*card);
+        *card = NULL;
         snprintf(reason, ZERO_MESSAGE_BYTES, "cpu; %.900s", error.message);
-    else
-        snprintf(reason, ZERO_MESSAGE_BYTES, "cuda (%s); --backend cpu for the processor",
-                 card.name);
-    return is_said(reason, "cuda") ? "cuda" : "cpu";
+        return "cpu";
+    }
+    snprintf(reason, ZERO_MESSAGE_BYTES, "cuda (%.*s); --backend cpu for the processor",
+             (int)strcspn(name, ","), name);
+    return "cuda";
 }

@@ -17,8 +17,8 @@ zero_status zr_said_backend_find(const char *said, const zr_backend **out, zero_
 // not be here.
 const char *zr_planned_backend(const char *said);
 
-// Returns whether a card may compute, by what is said and what is here. ranks: of the job.
-bool zr_backend_may_be_card(const char *said, int ranks);
+// Returns whether it names a card.
+bool zr_backend_is_card(const char *said);
 
 // Writes what computes, by what its bits depend on: "avx2"; of a card its name, and "sm_90, driver
 // 13.0, cuBLASLt 13.1.0, NVRTC 13.0". Where there is no such backend, or its card cannot be opened,
@@ -26,9 +26,10 @@ bool zr_backend_may_be_card(const char *said, int ranks);
 zero_status zr_said_instructions(const char *said, char *out, size_t size, zero_error *error);
 
 // Decides what "auto" stands for in a training: "cuda" where a card and its libraries are here and
-// compute all of it, else "cpu". reason (ZERO_MESSAGE_BYTES): one line for the user, that names the
-// card, or says why one that is here is not taken; empty where there is none. ranks: of the job.
+// compute all of it, else "cpu". *card: a queue of the card, which keeps it open (zr_queue_close);
+// else NULL. reason (ZERO_MESSAGE_BYTES): one line for the user, that names the card, or says why
+// one that is here is not taken; empty where there is none. ranks: of the job.
 const char *zr_backend_of_auto(const zr_config *config, const zr_lm_config *model, int ranks,
-                               char *reason);
+                               zr_queue **card, char *reason);
 
 #endif

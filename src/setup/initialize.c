@@ -60,11 +60,11 @@ static zr_resolution describe_resolution(const zero_options *options, const zr_t
     const int64_t parameters = zr_model_parameters(model->whole ? model->whole : model);
     zr_resolution how = {
         .name = options->config_path ? options->config_path : "config_text",
-        .facts = zr_resolve_facts(&(zr_run_outline){
-            .ranks = options->comm->size,
-            .parameters = parameters,
-            .steps = options->total_steps,
-            .on_card = zr_backend_may_be_card(options->backend, options->comm->size)}),
+        .facts =
+            zr_resolve_facts(&(zr_run_outline){.ranks = options->comm->size,
+                                               .parameters = parameters,
+                                               .steps = options->total_steps,
+                                               .on_card = zr_backend_is_card(options->backend)}),
         .logger = options->comm->rank == 0 ? &options->logger : NULL,
     };
     how.facts.micro_batch = options->shape.batch;

@@ -76,10 +76,10 @@ static zero_status resolve_inference_config(const zero_comm *comm, const zr_load
         .flags = flags.at,
         .flag_count = flags.count,
         .for_inference = true,
-        .facts = zr_resolve_facts(
-            &(zr_run_outline){.ranks = comm->size,
-                              .width = out->shape.width,
-                              .on_card = zr_backend_may_be_card(options->backend, comm->size)}),
+        .facts =
+            zr_resolve_facts(&(zr_run_outline){.ranks = comm->size,
+                                               .width = out->shape.width,
+                                               .on_card = zr_backend_is_card(options->backend)}),
         .logger = comm->rank == 0 ? &options->logger : NULL,
     };
     how.facts.parallel = options->parallel;

@@ -3,6 +3,7 @@
 #include "config/config_ranks.h"
 #include "checkpoint/run_record.h"
 #include "comm/agreement.h"
+#include "cuda/cards.h"
 #include "setup/backend_choice.h"
 #include "setup/defaults.h"
 #include "setup/model_lora.h"
@@ -14,6 +15,7 @@
 #include "train/training.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SEED "libzero.seed"
@@ -30,9 +32,8 @@ static bool began_on_processor(const zr_train *train)
 static zr_config_facts gather_facts(const zr_train *train, int64_t steps)
 {
     const char *backend = train->asked.options->backend;
-    bool card = zr_backend_may_be_card(backend, train->comm->size);
     return zr_resolve_facts(&(zr_run_outline){.ranks = train->comm->size,
-                                              .on_card = card && !began_on_processor(train),
+                                              .on_card = zr_backend_is_card(backend),
                                               .parameters = train->subject.parameters,
                                               .seq = train->resolved.seq,
                                               .width = train->subject.shape.width,
@@ -264,22 +265,43 @@ zero_options zr_train_engine_options(const zr_train *train)
     };
 }
 
+// Opens the card, so that it stays open until the training ends, and says what its cache of kernels
+// could not do.
+static zero_status keep_card(zr_train *train, const char *backend, zero_error *error)
+{
+    const zr_backend *found;
+    zr_cuda_card_fact fact;
+    ZERO_TRY(zr_said_backend_find(backend, &found, error));
+    if (!zr_backend_is_far(found))
+        return ZERO_OK;
+    if (!train->run.card)
+        ZERO_TRY(zr_said_queue_open(backend, 1, &train->run.card, error));
+    if (zr_cuda_card_look(atoi(found->path()), &fact, NULL) == ZERO_OK && *fact.warning)
+        zr_log(&train->logger, ZERO_LOG_WARNING, "%s", fact.warning);
+    return ZERO_OK;
+}
+
 // Decides what "auto" stands for, now that it is known what is trained.
 static zero_status settle_backend(zr_train *train, zero_error *error)
 {
     char reason[ZERO_MESSAGE_BYTES] = "";
-    zr_backend_configure(train->resolved.config);
+    zr_train_resolved *resolved = &train->resolved;
+    zr_backend_configure(resolved->config);
     const char **backend = &train->asked.own.options.backend;
     if (*backend && strcmp(*backend, "auto") == 0) {
         *backend = began_on_processor(train)
                        ? "cpu"
-                       : zr_backend_of_auto(train->resolved.config, &train->subject.model_config,
-                                            train->comm->size, reason);
+                       : zr_backend_of_auto(resolved->config, &train->subject.model_config,
+                                            train->comm->size, &train->run.card, reason);
+        resolved->chose_card = train->run.card;
         if (*reason)
             zr_log(&train->logger, ZERO_LOG_INFO, "backend  auto: %s", reason);
     }
-    return zr_said_instructions(*backend, train->resolved.instructions,
-                                sizeof train->resolved.instructions, error);
+    ZERO_TRY(keep_card(train, *backend, error));
+    return train->run.card ? zr_queue_instructions(train->run.card, resolved->instructions,
+                                                   sizeof resolved->instructions, error)
+                           : zr_said_instructions(*backend, resolved->instructions,
+                                                  sizeof resolved->instructions, error);
 }
 
 zero_status zr_train_place(zr_train *train, zero_error *error)

@@ -69,7 +69,8 @@ typedef struct zr_train_resolved { // how it is trained; filled by train_configu
     // The value is that of the run before, because the configuration gives none; a run that
     // continues this one keeps it too.
     bool keeps_weight_decay;
-    char instructions[256]; // what computes (setup/backend_choice.h)
+    char instructions[256]; // what computes (zr_queue_instructions)
+    bool chose_card;        // "auto" stands for a card
     zr_rank_threads threads;
     zr_step_range profiled; // steps that --profile records; first 0: none
     zr_forecast forecast;   // rank 0: of a step; seconds 0: there is none
@@ -107,6 +108,7 @@ typedef struct zr_train_evals { // evaluations of the held-out text; filled by t
 
 typedef struct zr_train_run { // what runs; filled by training.c, train_outputs.c, train_loop.c
     zero_engine *engine;
+    zr_queue *card;           // keeps a card open that the engine computes on; NULL: there is none
     zr_observation *observed; // owned by the engine; NULL if nothing is observed
     zr_measured *measured;    // what the run measures of itself; NULL: a replay does not
     zr_run_clock clock;

@@ -289,6 +289,9 @@ static void teach_rates(const zr_train *train, const zr_run_times *times, const 
 {
     bool steps = teaches_steps(train), tasks = times && !spans_machines(train);
     zr_rate_book found = {0};
+    // What is known by the processor's name is not of a card.
+    if (zr_device_is_far(zr_engine_queue(train->run.engine)->device))
+        return;
     if (train->asked.options->no_learn || (!steps && !tasks))
         return;
     if (steps)

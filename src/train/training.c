@@ -186,6 +186,15 @@ static zero_status check_sample(const zr_train *train, zero_error *error)
     return zr_comm_agree(train->comm, status, error);
 }
 
+// Where "auto" took a card on which the training has no room, the processor may have it.
+static zero_status name_processor(const zr_train *train, zero_status status, zero_error *error)
+{
+    if (status != ZERO_ERR_LIMIT || !train->resolved.chose_card)
+        return status;
+    zero_error cause = *error;
+    return zr_fail(error, status, "%.900s; --backend cpu trains on the processor", cause.message);
+}
+
 zero_status zr_train_make_engine(zr_train *train, zero_error *error)
 {
     zr_train_resolved *resolved = &train->resolved;
@@ -196,7 +205,7 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     zr_train_describe_runtime(&train->logger);
     ZERO_TRY(leave_if_asked(train, error));
     zr_run_tasks_end(&train->run.tasks, ZR_TASK_BEGIN);
-    ZERO_TRY(open_engine(train, error));
+    ZERO_TRY(name_processor(train, open_engine(train, error), error));
     zr_run_tasks_end(&train->run.tasks, ZR_TASK_RESERVE);
     const zr_engine_making making = zr_engine_making_of(train->run.engine);
     zr_run_tasks_move(&train->run.tasks, ZR_TASK_RESERVE, ZR_TASK_SHARE, making.sharing);
@@ -289,6 +298,7 @@ void zr_train_free(zr_train *train)
     zr_input_paths_free(&train->run.place.reads);
     zr_generation_times_close(&train->run.samples);
     zero_destroy(train->run.engine);
+    zr_queue_close(train->run.card);
     zr_free(train->run.measured);
     zr_config_destroy(train->resolved.config);
     zr_free(train->resolved.config_text);

@@ -260,11 +260,17 @@ static bool has_avx512(void)
     return !strncmp(best->path(), "avx512", strlen("avx512")) || !strcmp(best->path(), "amx");
 }
 
-static bool is_same_card(const char *backend, const char *instructions)
+// Refuses another card than made the run, or none.
+static zero_status check_card(const zr_verify *v, zero_error *error)
 {
     char here[256];
-    zr_said_instructions(backend, here, sizeof here, NULL);
-    return instructions && strcmp(here, instructions) == 0;
+    const char *made = v->config.run.instructions;
+    ZERO_TRY(zr_said_instructions(v->backend, here, sizeof here, error));
+    if (made && strcmp(here, made) == 0)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                   "\"%s\" was made with %s, and %s is %s: others round differently",
+                   v->options->run, made ? made : "an unknown card", v->backend, here);
 }
 
 // Chooses the run's backend and names its path, because another machine's best path may be another.
@@ -282,9 +288,8 @@ static zero_status choose_backend(zr_verify *v, zero_error *error)
         snprintf(v->backend, sizeof v->backend, "cpu");
     else
         snprintf(v->backend, sizeof v->backend, "cpu:%s", instructions ? instructions : "unknown");
-    if (zr_said_backend_find(v->backend, &found, NULL) == ZERO_OK &&
-        (!zr_backend_is_far(found) || is_same_card(v->backend, instructions)))
-        return ZERO_OK;
+    if (zr_said_backend_find(v->backend, &found, NULL) == ZERO_OK)
+        return zr_backend_is_far(found) ? check_card(v, error) : ZERO_OK;
     zr_backends_offered(offered, sizeof offered);
     return zr_fail(error, ZERO_ERR_UNSUPPORTED,
                    "\"%s\" was made with %s instructions, this machine offers %s: other "

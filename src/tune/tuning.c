@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/errors.h"
+#include "setup/backend_choice.h"
 #include "tune/tuning.h"
 
 #include <math.h>
@@ -224,6 +225,11 @@ zero_status zero_tune(const zero_tune_options *options, void (*write)(void *user
     ZR_NEED(error, options);
     ZR_NEED(error, write);
     ZERO_TRY(check_tune_options(options, error));
+    if (zr_backend_is_card(options->backend))
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "zero_tune: options.backend (--backend %s): what a card trains is not tuned "
+                       "yet; zero plan --backend %s says what fits",
+                       options->backend, options->backend);
     zr_tuning *t = zr_alloc(sizeof *t, error);
     if (!t)
         return ZERO_ERR_MEMORY;

@@ -37,7 +37,7 @@ static bool make(const char *folder, const char *file, int capability)
     char warning[ZERO_MESSAGE_BYTES];
     zero_error error;
     const double begin = seconds_spent();
-    if (zr_cuda_image_make(file, capability, &image, warning, &error) != ZERO_OK) {
+    if (zr_cuda_image_make(file, capability, false, &image, warning, &error) != ZERO_OK) {
         fprintf(stderr, "make_images: %s, sm_%d: %s\n", file, capability, error.message);
         return false;
     }

@@ -21,10 +21,10 @@ fail() { echo "FAIL: $*" >&2; exit 1; }
 # Kernels that move memory: those that load sixteen bytes (LDG.E.128, or LDGSTS.E.128 into shared memory), and store sixteen (STG.E.128).
 both='add add_bias add_positions convert copy_rows dropout embedding_rows gelu gelu_slope position_sums scale silu_gate silu_gate_slopes
     token_sums product_slope norm_forward norm_backward scale_columns average subtract_scaled update update_blocks tree_sum rotate'
-wide_loads="$both attention_forward_mma_128 attention_forward_mma_64 attention_keys_mma_128 attention_keys_mma_64 attention_queries_mma_128 attention_queries_mma_64"
+wide_loads="$both attention_forward_128 attention_forward_64 attention_keys_128 attention_keys_64 attention_queries_128 attention_queries_64"
 wide_stores="$both product_bias"
 # Kernels of tensor cores, by a pattern of their names.
-tensor_cores='_mma_'
+tensor_cores='^(attention_forward|attention_keys|attention_queries|planted_mma)_(64|128)$'
 # KERNEL:BYTES: what local memory a kernel may have, and no more. cosf and sinf reduce large angles by a table; one thread a row joins
 # the slices of a loss by a tree; attention that tensor cores do not compute, exact sums and codes want a register or two
 # more.

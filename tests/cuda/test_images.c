@@ -34,7 +34,7 @@ static zr_cuda_image make(const char *file, int capability, char *warning)
 {
     zr_cuda_image image;
     zero_error error = {0};
-    if (zr_cuda_image_make(file, capability, &image, warning, &error) != ZERO_OK)
+    if (zr_cuda_image_make(file, capability, false, &image, warning, &error) != ZERO_OK)
         fail_msg("%s", error.message);
     assert_true(image.count > 0);
     return image;
@@ -207,13 +207,14 @@ static void a_failure_has_the_compilers_words(void **state)
     compiler()->nvrtcCompileProgram = refuse_to_compile;
     compiler()->nvrtcGetProgramLogSize = size_complaint;
     compiler()->nvrtcGetProgramLog = write_complaint;
-    assert_int_not_equal(zr_cuda_image_make("rows", 90, &image, warning, &error), ZERO_OK);
+    assert_int_not_equal(zr_cuda_image_make("rows", 90, false, &image, warning, &error), ZERO_OK);
     *compiler() = before;
     assert_non_null(strstr(error.message, complaint));
     assert_non_null(strstr(error.message, "sm_90"));
     assert_null(image.bytes);
     assert_int_equal(kept(path), 0);
-    assert_int_not_equal(zr_cuda_image_make("nonsense", 90, &image, warning, &error), ZERO_OK);
+    assert_int_not_equal(zr_cuda_image_make("nonsense", 90, false, &image, warning, &error),
+                         ZERO_OK);
 }
 
 static void failing_allocations_fail_it(void **state)
@@ -226,7 +227,7 @@ static void failing_allocations_fail_it(void **state)
         int64_t before = zr_alloc_count();
         forget(NULL);
         zr_alloc_fail_at(nth);
-        status = zr_cuda_image_make("rows", 90, &image, warning, NULL);
+        status = zr_cuda_image_make("rows", 90, false, &image, warning, NULL);
         zr_alloc_fail_at(0);
         if (status == ZERO_OK)
             zr_free(image.bytes);
