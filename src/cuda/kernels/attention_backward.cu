@@ -145,18 +145,46 @@ __device__ __forceinline__ void run_queries(pair_tiles<WIDTH> &room, const A &a)
 
 // ---- the gradients of keys and values ----
 
+// kept_queries with shared counters. Four lanes have four keys of the same queries: of the four
+// counters of a fragment, two queries of `key` and two of key + 8, each finds one's bits, and takes
+// from each lane its own key's.
+template <int FRAGMENTS>
+__device__ __forceinline__ uint32_t kept_queries_shared(const attention_head &of, int row, int key,
+                                                        int pair)
+{
+    const int own = key % 4;
+    const uint64_t counter =
+        mask_element(of, row + 2 * pair + own % 2, key - own + own / 2 * 8) / 4;
+    uint32_t mine = 0, bits = 0;
+    ZR_NO_UNROLL
+    for (int n = 0; n < FRAGMENTS; n++)
+        mine |=
+            dropout_keep_four(of.key, counter + (uint64_t)(2 * n) * (uint32_t)of.seq, of.threshold)
+            << 4 * n;
+    ZR_UNROLL
+    for (int away = 0; away < 4; away++) {
+        const uint32_t theirs = __shfl_xor_sync(~0u, mine, 4 * away);
+        bits |= (theirs >> own & 0x11111111u) << (own ^ away);
+    }
+    return bits;
+}
+
 // Bit 4 n + i: whether dropout keeps element i of fragment n of scores, whose columns are queries.
+// All lanes of the warp come here.
 template <int FRAGMENTS>
 __device__ __forceinline__ uint32_t kept_queries(const attention_head &of, int row, int key,
                                                  int pair)
 {
+    if (shares_counters(of))
+        return kept_queries_shared<FRAGMENTS>(of, row, key, pair);
+    const uint64_t first = mask_element(of, row + 2 * pair, key);
     uint32_t bits = 0;
     ZR_NO_UNROLL
     for (int n = 0; n < 4 * FRAGMENTS; n++) {
-        const int query = row + n / 4 * 8 + 2 * pair + n % 2;
-        bits |= (uint32_t)dropout_keep(of.key, mask_element(of, query, key + n / 2 % 2 * 8),
-                                       of.threshold)
-                << n;
+        const uint64_t away = (uint64_t)(n / 4 * 8 + n % 2) * (uint32_t)of.seq;
+        bits |=
+            (uint32_t)dropout_keep(of.key, first + away + (uint32_t)(n / 2 % 2 * 8), of.threshold)
+            << n;
     }
     return bits;
 }
