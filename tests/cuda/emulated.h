@@ -58,8 +58,6 @@ using emulated_operation = std::function<bool()>; // false: it still has to wait
 
 namespace emulated {
 
-struct track;
-
 struct track; // emulated_schedule.h
 struct mark;
 

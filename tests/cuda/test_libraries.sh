@@ -49,20 +49,20 @@ missing libnvrtc libnvrtc.so.13 "pip install nvidia-cublas nvidia-cuda-nvrtc"
 empty && driver && cuda13 loader
 found libcuda 13000 "$work/loader"
 found libcublasLt 130100 "$work/loader"
-found libnvrtc 13000 "$work/loader"
+found libnvrtc 13990 "$work/loader"
 for folder in lib64 lib; do
     empty && driver && cuda13 place/$folder
     CUDA_HOME=$work/place found libcublasLt 130100 "$work/place/$folder"
     empty && driver && cuda13 root/usr/local/cuda-13.0/$folder
-    found libnvrtc 13000 "$work/root/usr/local/cuda-13.0/$folder"
+    found libnvrtc 13990 "$work/root/usr/local/cuda-13.0/$folder"
 done
 packages=place/lib/python3.11/site-packages/nvidia/cu13/lib
 empty && driver && cuda13 $packages
 missing libcublasLt "not found"
 VIRTUAL_ENV=$work/place found libcublasLt 130100 "$work/$packages"
-CONDA_PREFIX=$work/place found libnvrtc 13000 "$work/$packages"
+CONDA_PREFIX=$work/place found libnvrtc 13990 "$work/$packages"
 empty && driver && cuda13 place/lib
-CONDA_PREFIX=$work/place found libnvrtc 13000 "$work/place/lib"
+CONDA_PREFIX=$work/place found libnvrtc 13990 "$work/place/lib"
 LOOK_IN=/nowhere:$work/place/lib found libcublasLt 130100 "$work/place/lib"
 python "echo $work/place/lib"
 found libcublasLt 130100 "$work/place/lib"
@@ -78,9 +78,9 @@ CUDA_HOME=$work/place missing libcublasLt "of CUDA 13" "of CUDA 12.4" "pip insta
 rm -r place/lib
 missing libnvrtc libnvrtc.so.12 "pip install nvidia-cublas-cu12 nvidia-cuda-nvrtc-cu12"
 empty && driver && cuda12 place/lib
-CUDA_HOME=$work/place found libnvrtc 13000 "$work/place/lib"
+CUDA_HOME=$work/place found libnvrtc 13990 "$work/place/lib"
 cuda13 place/lib
-CUDA_HOME=$work/place found libnvrtc 13000 "$work/place/lib"
+CUDA_HOME=$work/place found libnvrtc 13990 "$work/place/lib"
 case $(of libnvrtc 4) in *.so.13) ;; *) fail "a driver of 13 takes $(of libnvrtc 4)" ;; esac
 
 # Drivers that are too old, a damaged library, and one that is another.

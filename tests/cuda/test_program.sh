@@ -6,9 +6,8 @@
 GPT2=gpt2:layers=2,heads=1,width=64,context=64
 LLAMA=llama:layers=1,heads=2,kv_heads=1,width=128,context=64
 export EMULATED_LEAKS=1
-unset LD_LIBRARY_PATH # Meson's, which has the emulated libraries
+export LD_LIBRARY_PATH=$NO_DRIVER # without Meson's folders, which have the emulated libraries
 
-on_card() { LD_LIBRARY_PATH=$EMULATED "$@"; }
 card() { expect 0 env LD_LIBRARY_PATH="$EMULATED" "$ZERO" "$@"; }
 
 # loss RUN: the last loss on the held-out text; losses RUN: the mean of the last 20 steps' losses.
@@ -74,7 +73,7 @@ PY
 
 # What is missing, too old or wrong is said in a sentence.
 try=(train --new "$TINY" --data "$TEXT" --steps 1 --out out --quiet)
-refused 78 "libcuda.so.1" env LD_LIBRARY_PATH="$WORK" "$ZERO" "${try[@]}" --backend cuda
+refused 78 "libcuda.so.1" "$ZERO" "${try[@]}" --backend cuda
 refused 64 'no card "cuda:7"' env LD_LIBRARY_PATH="$EMULATED" "$ZERO" "${try[@]}" --backend cuda:7
 refused 78 "compute capability 7.5" env LD_LIBRARY_PATH="$EMULATED" EMULATED_CAPABILITY=75 "$ZERO" "${try[@]}" --backend cuda
 refused 64 'no backend "cuda:16"' "$ZERO" "${try[@]}" --backend cuda:16
