@@ -189,22 +189,40 @@ __device__ __forceinline__ uint32_t kept_queries(const attention_head &of, int r
     return bits;
 }
 
+// What a tile's queries have, as it lies in memory: one's a lane, which gives it to those that work
+// on that query. It is read before a tile is waited for, and first used when products are there.
+struct tile_query {
+    float lse, delta;
+    int start;
+};
+
+template <int WIDTH, class A>
+__device__ __forceinline__ tile_query tile_query_of(const A &a, const attention_head &of, int first,
+                                                    int end, int lane)
+{
+    const int row = first + lane % pair_tiles<WIDTH>::ROWS;
+    const bool there = row < end;
+    return tile_query{there ? a.lse[of.sums + row] : 0, there ? a.delta[of.sums + row] : 0,
+                      there && of.starts ? of.starts[row] : 0};
+}
+
 // Makes probabilities, in `scores`, and gradients of scores, in `gradients`, of scores and
 // gradients of probabilities, whose rows are keys: `key` and key + 8. end: after the last query.
 template <int WIDTH, class A>
 __device__ __forceinline__ void key_gradients(float (*scores)[4], float (*gradients)[4],
-                                              const attention_head &of, const A &a, int key,
-                                              int first, int end, int pair)
+                                              const attention_head &of, const A &a,
+                                              const tile_query &query, int key, int first, int end,
+                                              int pair)
 {
     enum { FRAGMENTS = pair_tiles<WIDTH>::FRAGMENTS };
     const uint32_t kept = a.threshold ? kept_queries<FRAGMENTS>(of, first, key, pair) : ~0u;
     ZR_UNROLL
     for (int m = 0; m < 2 * FRAGMENTS; m++) {
         const int n = m / 2, row = first + 8 * n + 2 * pair + m % 2;
-        const bool there = row < end;
-        const float lse = there ? a.lse[of.sums + row] * ZR_LOG2_E : 0;
-        const float delta = there ? a.delta[of.sums + row] : 0;
-        const int start = there ? first_seen(of, row) : row + 1;
+        const float lse = __shfl_sync(~0u, query.lse, row - first) * ZR_LOG2_E;
+        const float delta = __shfl_sync(~0u, query.delta, row - first);
+        const int document = __shfl_sync(~0u, query.start, row - first);
+        const int start = row < end ? first_seen(of, row, document) : row + 1;
         ZR_UNROLL
         for (int r = 0; r < 2; r++) {
             const int i = 2 * r + m % 2, own = key + 8 * r;
@@ -303,14 +321,17 @@ __device__ __forceinline__ void run_keys(pair_tiles<WIDTH> &room, const A &a)
     fetch_step(room, a, block, 0); // a group with the block's own
     for (int step = 0; step < block.steps; step++) {
         const uint4 *queries = room.other[step % 2][0], *douts = room.other[step % 2][1];
+        const attention_head of = head_at(a, block, step);
+        const int first = block.first + step % block.tiles * QUERIES;
+        const tile_query query = tile_query_of<WIDTH>(a, of, first, block.end, at.lane);
         fetch_step(room, a, block, step + 1);
         zr_copy_wait(1);
         __syncthreads();
         float scores[FRAGMENTS][4] = {}, gradients[FRAGMENTS][4] = {};
         multiply_own<TYPE, WIDTH>(scores, room.own[0], queries, at);
         multiply_own<TYPE, WIDTH>(gradients, room.own[1], douts, at);
-        key_gradients<WIDTH>(scores, gradients, head_at(a, block, step), a, block.first + at.row,
-                             block.first + step % block.tiles * QUERIES, block.end, at.pair);
+        key_gradients<WIDTH>(scores, gradients, of, a, query, block.first + at.row, first,
+                             block.end, at.pair);
         multiply_columns<TYPE, WIDTH, QUERIES>(dv, scores, douts, at);
         multiply_columns<TYPE, WIDTH, QUERIES>(dk, gradients, queries, at);
         __syncthreads();
