@@ -53,12 +53,17 @@ __device__ __forceinline__ attention_head head_of(const A &a, int64_t sample, in
     return at;
 }
 
-// The first position that `row` sees, where there is such a row.
-__device__ __forceinline__ int first_seen(const attention_head &at, int row)
+// The first position that `row` sees, whose document starts at `start`.
+__device__ __forceinline__ int first_seen(const attention_head &at, int row, int start)
 {
-    const int start = at.starts ? at.starts[row] : 0;
     const int of_window = at.window && row >= at.window ? row - at.window + 1 : 0;
     return start > of_window ? start : of_window;
+}
+
+// The same where there is such a row.
+__device__ __forceinline__ int first_seen(const attention_head &at, int row)
+{
+    return first_seen(at, row, at.starts ? at.starts[row] : 0);
 }
 
 // The row after the last one that sees a position up to `last`. Starts do not fall, so that their

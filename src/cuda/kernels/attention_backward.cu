@@ -145,38 +145,84 @@ __device__ __forceinline__ void run_queries(pair_tiles<WIDTH> &room, const A &a)
 
 // ---- the gradients of keys and values ----
 
+// kept_queries with shared counters. Four lanes have four keys of the same queries: of the four
+// counters of a fragment, two queries of `key` and two of key + 8, each finds one's bits, and takes
+// from each lane its own key's.
+template <int FRAGMENTS>
+__device__ __forceinline__ uint32_t kept_queries_shared(const attention_head &of, int row, int key,
+                                                        int pair)
+{
+    const int own = key % 4;
+    const uint64_t counter =
+        mask_element(of, row + 2 * pair + own % 2, key - own + own / 2 * 8) / 4;
+    uint32_t mine = 0, bits = 0;
+    ZR_NO_UNROLL
+    for (int n = 0; n < FRAGMENTS; n++)
+        mine |=
+            dropout_keep_four(of.key, counter + (uint64_t)(2 * n) * (uint32_t)of.seq, of.threshold)
+            << 4 * n;
+    ZR_UNROLL
+    for (int away = 0; away < 4; away++) {
+        const uint32_t theirs = __shfl_xor_sync(~0u, mine, 4 * away);
+        bits |= (theirs >> own & 0x11111111u) << (own ^ away);
+    }
+    return bits;
+}
+
 // Bit 4 n + i: whether dropout keeps element i of fragment n of scores, whose columns are queries.
+// All lanes of the warp come here.
 template <int FRAGMENTS>
 __device__ __forceinline__ uint32_t kept_queries(const attention_head &of, int row, int key,
                                                  int pair)
 {
+    if (shares_counters(of))
+        return kept_queries_shared<FRAGMENTS>(of, row, key, pair);
+    const uint64_t first = mask_element(of, row + 2 * pair, key);
     uint32_t bits = 0;
     ZR_NO_UNROLL
     for (int n = 0; n < 4 * FRAGMENTS; n++) {
-        const int query = row + n / 4 * 8 + 2 * pair + n % 2;
-        bits |= (uint32_t)dropout_keep(of.key, mask_element(of, query, key + n / 2 % 2 * 8),
-                                       of.threshold)
-                << n;
+        const uint64_t away = (uint64_t)(n / 4 * 8 + n % 2) * (uint32_t)of.seq;
+        bits |=
+            (uint32_t)dropout_keep(of.key, first + away + (uint32_t)(n / 2 % 2 * 8), of.threshold)
+            << n;
     }
     return bits;
+}
+
+// What a tile's queries have, as it lies in memory: one's a lane, which gives it to those that work
+// on that query. It is read before a tile is waited for, and first used when products are there.
+struct tile_query {
+    float lse, delta;
+    int start;
+};
+
+template <int WIDTH, class A>
+__device__ __forceinline__ tile_query tile_query_of(const A &a, const attention_head &of, int first,
+                                                    int end, int lane)
+{
+    const int row = first + lane % pair_tiles<WIDTH>::ROWS;
+    const bool there = row < end;
+    return tile_query{there ? a.lse[of.sums + row] : 0, there ? a.delta[of.sums + row] : 0,
+                      there && of.starts ? of.starts[row] : 0};
 }
 
 // Makes probabilities, in `scores`, and gradients of scores, in `gradients`, of scores and
 // gradients of probabilities, whose rows are keys: `key` and key + 8. end: after the last query.
 template <int WIDTH, class A>
 __device__ __forceinline__ void key_gradients(float (*scores)[4], float (*gradients)[4],
-                                              const attention_head &of, const A &a, int key,
-                                              int first, int end, int pair)
+                                              const attention_head &of, const A &a,
+                                              const tile_query &query, int key, int first, int end,
+                                              int pair)
 {
     enum { FRAGMENTS = pair_tiles<WIDTH>::FRAGMENTS };
     const uint32_t kept = a.threshold ? kept_queries<FRAGMENTS>(of, first, key, pair) : ~0u;
     ZR_UNROLL
     for (int m = 0; m < 2 * FRAGMENTS; m++) {
         const int n = m / 2, row = first + 8 * n + 2 * pair + m % 2;
-        const bool there = row < end;
-        const float lse = there ? a.lse[of.sums + row] * ZR_LOG2_E : 0;
-        const float delta = there ? a.delta[of.sums + row] : 0;
-        const int start = there ? first_seen(of, row) : row + 1;
+        const float lse = __shfl_sync(~0u, query.lse, row - first) * ZR_LOG2_E;
+        const float delta = __shfl_sync(~0u, query.delta, row - first);
+        const int document = __shfl_sync(~0u, query.start, row - first);
+        const int start = row < end ? first_seen(of, row, document) : row + 1;
         ZR_UNROLL
         for (int r = 0; r < 2; r++) {
             const int i = 2 * r + m % 2, own = key + 8 * r;
@@ -275,14 +321,17 @@ __device__ __forceinline__ void run_keys(pair_tiles<WIDTH> &room, const A &a)
     fetch_step(room, a, block, 0); // a group with the block's own
     for (int step = 0; step < block.steps; step++) {
         const uint4 *queries = room.other[step % 2][0], *douts = room.other[step % 2][1];
+        const attention_head of = head_at(a, block, step);
+        const int first = block.first + step % block.tiles * QUERIES;
+        const tile_query query = tile_query_of<WIDTH>(a, of, first, block.end, at.lane);
         fetch_step(room, a, block, step + 1);
         zr_copy_wait(1);
         __syncthreads();
         float scores[FRAGMENTS][4] = {}, gradients[FRAGMENTS][4] = {};
         multiply_own<TYPE, WIDTH>(scores, room.own[0], queries, at);
         multiply_own<TYPE, WIDTH>(gradients, room.own[1], douts, at);
-        key_gradients<WIDTH>(scores, gradients, head_at(a, block, step), a, block.first + at.row,
-                             block.first + step % block.tiles * QUERIES, block.end, at.pair);
+        key_gradients<WIDTH>(scores, gradients, of, a, query, block.first + at.row, first,
+                             block.end, at.pair);
         multiply_columns<TYPE, WIDTH, QUERIES>(dv, scores, douts, at);
         multiply_columns<TYPE, WIDTH, QUERIES>(dk, gradients, queries, at);
         __syncthreads();

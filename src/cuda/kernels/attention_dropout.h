@@ -31,6 +31,16 @@ __device__ __forceinline__ uint32_t dropout_keep_pair(uint64_t key, uint64_t ind
     return kept | (uint32_t)(word_of(words, (at + 1) % 4) >= threshold) << 1;
 }
 
+// Which of a counter's four elements are kept, a bit each.
+__device__ __forceinline__ uint32_t dropout_keep_four(uint64_t key, uint64_t counter,
+                                                      uint64_t threshold)
+{
+    uint32_t words[4];
+    philox(key, counter, words);
+    return (uint32_t)(words[0] >= threshold) | (uint32_t)(words[1] >= threshold) << 1 |
+           (uint32_t)(words[2] >= threshold) << 2 | (uint32_t)(words[3] >= threshold) << 3;
+}
+
 } // namespace zr
 
 #endif

@@ -102,17 +102,46 @@ __device__ __forceinline__ void multiply_columns(float (*sums)[4], const float (
     }
 }
 
-// Bit 4 n + i: whether dropout keeps element i of fragment n of scores, whose rows are queries.
+// Whether a counter of dropout has four keys of one row, from a multiple of four on: then the lanes
+// that have elements of it share it.
+__device__ __forceinline__ bool shares_counters(const attention_head &at)
+{
+    return at.seq % 4 == 0;
+}
+
+// kept_keys with shared counters: of the two lanes that have four keys of rows `row` and row + 8,
+// each finds those of one row, four bits a fragment, and gives them to the other.
+template <int FRAGMENTS>
+__device__ __forceinline__ uint32_t kept_keys_shared(const attention_head &at, int row, int key,
+                                                     int pair)
+{
+    const int odd = pair % 2;
+    const uint64_t counter = mask_element(at, row + 8 * odd, key + pair / 2 * 4) / 4;
+    uint32_t mine = 0;
+    ZR_NO_UNROLL
+    for (int n = 0; n < FRAGMENTS; n++)
+        mine |= dropout_keep_four(at.key, counter + (uint32_t)(2 * n), at.threshold) << 4 * n;
+    const uint32_t others = __shfl_xor_sync(~0u, mine, 1);
+    const uint32_t first = odd ? others : mine, second = odd ? mine : others;
+    return (first >> 2 * odd & 0x33333333u) | (second >> 2 * odd & 0x33333333u) << 2;
+}
+
+// Bit 4 n + i: whether dropout keeps element i of fragment n of scores, whose rows are queries. All
+// lanes of the warp come here.
 template <int FRAGMENTS>
 __device__ __forceinline__ uint32_t kept_keys(const attention_head &at, int row, int key, int pair)
 {
+    if (shares_counters(at))
+        return kept_keys_shared<FRAGMENTS>(at, row, key, pair);
+    const uint64_t first = mask_element(at, row, key + 2 * pair);
     uint32_t bits = 0;
     ZR_NO_UNROLL
     for (int n = 0; n < 2 * FRAGMENTS; n++)
-        bits |=
-            dropout_keep_pair(at.key, mask_element(at, row + n % 2 * 8, key + n / 2 * 8 + 2 * pair),
-                              at.threshold)
-            << 2 * n;
+        bits |= dropout_keep_pair(at.key,
+                                  first + (uint64_t)(n % 2 * 8) * (uint32_t)at.seq +
+                                      (uint32_t)(n / 2 * 8),
+                                  at.threshold)
+                << 2 * n;
     return bits;
 }
 

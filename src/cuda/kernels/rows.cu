@@ -1,6 +1,7 @@
 // Work on rows: norms, softmax and the loss. A block has a row, and reads it again from its cache.
 #include "block_sums.h"
 #include "eights.h"
+#include "mma.h"
 
 using namespace zr;
 
@@ -118,30 +119,50 @@ ZR_GLOBAL(norm_backward, 256)
 // ---- softmax and the loss ----
 //
 // Rows of odd widths begin anywhere, so threads take single elements, eight of them at a time, each
-// a block's threads apart.
+// a block's threads apart. Rows are long, and their work is counted in instructions an element: the
+// type is a template's, and rounds of a whole block ask for no end.
 
-__device__ __forceinline__ void load_apart(const void *x, int type, int64_t at, int64_t j,
-                                           int64_t width, float out[8])
+namespace {
+
+enum { LOGIT_THREADS = 512, ROUND = 8 * LOGIT_THREADS };
+
+template <int TYPE> struct stored {
+    typedef uint16_t word;
+};
+template <> struct stored<ZR_TYPE_F32> {
+    typedef uint32_t word;
+};
+template <int TYPE> using word = typename stored<TYPE>::word;
+
+template <int TYPE> __device__ __forceinline__ word<TYPE> narrow(float value)
 {
-    uint32_t raw[8];
-    for (int k = 0; k < 8; k++) {
-        const int64_t i = j + k * (int64_t)blockDim.x;
-        raw[k] = i < width ? load_one(x, type, at + i) : 0;
-    }
-    for (int k = 0; k < 8; k++) {
-        const int64_t i = j + k * (int64_t)blockDim.x;
-        out[k] = i < width ? widen_one(raw[k], type) : -infinity();
-    }
+    return TYPE == ZR_TYPE_F32    ? (word<TYPE>)bits_of_float(value)
+           : TYPE == ZR_TYPE_BF16 ? (word<TYPE>)zr_pack_bf16(value, 0)
+                                  : (word<TYPE>)float_to_f16(value);
 }
 
-__device__ __forceinline__ void store_apart(void *x, int type, int64_t at, int64_t j, int64_t width,
-                                            const float in[8])
+// Calls f(at, step, left) for each eight elements of this thread, at[k * step] where k * step is
+// below `left`. Smaller blocks are for rows that are no more than a round.
+template <class T, class F> __device__ __forceinline__ void each_round(T *row, int64_t width, F f)
 {
-    for (int k = 0; k < 8; k++) {
-        const int64_t i = j + k * (int64_t)blockDim.x;
-        if (i < width)
-            put(x, type, at + i, in[k]);
-    }
+    T *at = row + threadIdx.x;
+    const int64_t rounds = blockDim.x == LOGIT_THREADS ? width / ROUND : 0;
+    for (int64_t round = 0; round < rounds; round++, at += ROUND)
+        f(at, LOGIT_THREADS, ROUND);
+    const int step = (int)blockDim.x;
+    for (int64_t left = row + width - at; left > 0; left -= 8 * step, at += 8 * step)
+        f(at, step, left < ROUND ? (int)left : (int)ROUND);
+}
+
+// What is not there is -infinity.
+template <int TYPE>
+__device__ __forceinline__ void load_apart(const word<TYPE> *at, int step, int left, float out[8])
+{
+    uint32_t raw[8];
+    for (int k = 0; k < 8; k++)
+        raw[k] = k * step < left ? at[k * step] : 0;
+    for (int k = 0; k < 8; k++)
+        out[k] = k * step < left ? widen_one(raw[k], TYPE) : -infinity();
 }
 
 // The largest element of a row, and the sum of e^(x - largest).
@@ -152,13 +173,14 @@ struct row_peak {
 
 // In one reading: whenever a larger element comes, what was summed up is made smaller. A row
 // without an element above -infinity has the sum 0.
-__device__ __forceinline__ row_peak find_peak(const void *x, int type, int64_t at, int64_t width)
+template <int TYPE>
+__device__ __forceinline__ row_peak find_peak(const word<TYPE> *row, int64_t width)
 {
     float largest = -infinity();
     double sum = 0;
-    for (int64_t j = threadIdx.x; j < width; j += 8 * (int64_t)blockDim.x) {
+    each_round(row, width, [&](const word<TYPE> *at, int step, int left) {
         float value[8], most = largest, some = 0;
-        load_apart(x, type, at, j, width, value);
+        load_apart<TYPE>(at, step, left, value);
         for (int k = 0; k < 8; k++)
             most = fmaxf(most, value[k]);
         if (most > largest) {
@@ -169,7 +191,7 @@ __device__ __forceinline__ row_peak find_peak(const void *x, int type, int64_t a
         for (int k = 0; k < 8; k++)
             some += expf(value[k] - shift);
         sum += some;
-    }
+    });
     const float of_all = block_largest(largest);
     sum *= largest == of_all ? 1 : expf(largest - of_all);
     return {of_all, block_sum(sum)};
@@ -180,62 +202,72 @@ __device__ __forceinline__ double loss_of(double sum, float largest, float aimed
     return log(sum) + ((double)largest - (double)aimed);
 }
 
-__device__ __forceinline__ void zero_row(void *x, int type, int64_t at, int64_t width)
+template <int TYPE> __device__ __forceinline__ void zero_row(word<TYPE> *row, int64_t width)
 {
     for (int64_t j = threadIdx.x; j < width; j += blockDim.x)
-        put(x, type, at + j, 0);
+        row[j] = 0;
 }
 
-// x = (e^(x - largest) / sum - (1 at the target)) * factor
-__device__ __forceinline__ void turn_into_gradient(void *x, int type, int64_t at, int64_t width,
-                                                   int64_t target, const row_peak &peak,
-                                                   float aimed, float factor)
+// x = e^(x - largest) * by
+template <int TYPE>
+__device__ __forceinline__ void scale_powers(word<TYPE> *row, int64_t width, float largest,
+                                             float by)
 {
-    const float by = (float)(factor / peak.sum);
-    for (int64_t j = threadIdx.x; j < width; j += 8 * (int64_t)blockDim.x) {
+    each_round(row, width, [&](word<TYPE> *at, int step, int left) {
         float value[8];
-        load_apart(x, type, at, j, width, value);
+        load_apart<TYPE>(at, step, left, value);
         for (int k = 0; k < 8; k++)
-            value[k] = expf(value[k] - peak.largest) * by;
-        const int64_t place = (target - j) / blockDim.x;
-        if (target >= j && (target - j) % blockDim.x == 0)
-            for (int k = 0; k < 8; k++)
-                if (k == place)
-                    value[k] = (float)((expf(aimed - peak.largest) - peak.sum) / peak.sum * factor);
-        store_apart(x, type, at, j, width, value);
-    }
+            if (k * step < left)
+                at[k * step] = narrow<TYPE>(expf(value[k] - largest) * by);
+    });
 }
 
-ZR_GLOBAL(loss, 512)
+// x = (e^(x - largest) / sum - (1 at the target)) * factor; the thread that has written the
+// target's writes it again.
+template <int TYPE>
+__device__ __forceinline__ void turn_into_gradient(word<TYPE> *row, int64_t width, int32_t target,
+                                                   const row_peak &peak, float aimed, float factor)
 {
-    const int64_t row = blockIdx.x, at = row * a.vocab, target = a.target[row];
+    scale_powers<TYPE>(row, width, peak.largest, (float)(factor / peak.sum));
+    if (target >= 0 && target < width && (uint32_t)target % blockDim.x == threadIdx.x)
+        row[target] =
+            narrow<TYPE>((float)((expf(aimed - peak.largest) - peak.sum) / peak.sum * factor));
+}
+
+template <int TYPE> __device__ __forceinline__ void run(const zr_loss_args &a)
+{
+    const int64_t row = blockIdx.x;
+    const int32_t target = a.target[row];
+    word<TYPE> *logits = (word<TYPE> *)a.logits + row * a.vocab;
     if (target < 0) {
         if (threadIdx.x == 0)
             a.row_loss[row] = 0;
         if (a.gradient)
-            zero_row(a.logits, a.type, at, a.vocab);
+            zero_row<TYPE>(logits, a.vocab);
         return;
     }
     // Read by all threads before the first of them writes: find_peak has barriers.
-    const float aimed = target < a.vocab ? get(a.logits, a.type, at + target) : -infinity();
-    const row_peak peak = find_peak(a.logits, a.type, at, a.vocab);
+    const float aimed = target < a.vocab ? widen_one(logits[target], TYPE) : -infinity();
+    const row_peak peak = find_peak<TYPE>(logits, a.vocab);
     if (threadIdx.x == 0)
         a.row_loss[row] = (float)loss_of(peak.sum, peak.largest, aimed);
     if (a.gradient)
-        turn_into_gradient(a.logits, a.type, at, a.vocab, target, peak, aimed,
-                           a.weight ? a.factor * a.weight[row] : a.factor);
+        turn_into_gradient<TYPE>(logits, a.vocab, target, peak, aimed,
+                                 a.weight ? a.factor * a.weight[row] : a.factor);
 }
 
-ZR_GLOBAL(loss_parts, 512)
+template <int TYPE> __device__ __forceinline__ void run(const zr_loss_parts_args &a)
 {
-    const int64_t row = blockIdx.x, at = row * a.vocab, target = a.target[row];
+    const int64_t row = blockIdx.x;
+    const int32_t target = a.target[row];
+    const word<TYPE> *logits = (const word<TYPE> *)a.logits + row * a.vocab;
     zr_kernel_loss_part part = {-infinity(), -infinity(), 0};
     if (target != a.none) {
-        const row_peak peak = find_peak(a.logits, a.type, at, a.vocab);
+        const row_peak peak = find_peak<TYPE>(logits, a.vocab);
         part.largest = peak.largest;
         part.sum = peak.sum;
         if (target >= 0 && target < a.vocab)
-            part.aimed = get(a.logits, a.type, at + target);
+            part.aimed = widen_one(logits[target], TYPE);
     }
     if (threadIdx.x == 0)
         a.parts[row] = part;
@@ -261,17 +293,19 @@ __device__ double join_sums(const zr_kernel_loss_part *parts, int slices, int64_
     return waiting[0];
 }
 
-ZR_GLOBAL(loss_finish, 512)
+template <int TYPE> __device__ __forceinline__ void run(const zr_loss_finish_args &a)
 {
     __shared__ double shared_sum;
-    const int64_t row = blockIdx.x, at = row * a.vocab, target = a.target[row];
+    const int64_t row = blockIdx.x;
+    const int32_t target = a.target[row];
+    word<TYPE> *logits = (word<TYPE> *)a.logits + row * a.vocab;
     row_peak peak = {-infinity(), 0};
     float aimed = -infinity();
     if (target == a.none) {
         if (threadIdx.x == 0)
             a.row_loss[row] = 0;
         if (a.gradient)
-            zero_row(a.logits, a.type, at, a.vocab);
+            zero_row<TYPE>(logits, a.vocab);
         return;
     }
     for (int t = 0; t < a.slices; t++) {
@@ -285,23 +319,34 @@ ZR_GLOBAL(loss_finish, 512)
     __syncthreads();
     peak.sum = shared_sum;
     if (a.gradient)
-        turn_into_gradient(a.logits, a.type, at, a.vocab, target, peak, aimed,
-                           a.weight ? a.factor * a.weight[row] : a.factor);
+        turn_into_gradient<TYPE>(logits, a.vocab, target, peak, aimed,
+                                 a.weight ? a.factor * a.weight[row] : a.factor);
 }
 
-ZR_GLOBAL(softmax, 512)
+template <int TYPE> __device__ __forceinline__ void run(const zr_softmax_args &a)
 {
-    const int64_t at = blockIdx.x * a.width;
-    const row_peak peak = find_peak(a.x, a.type, at, a.width);
-    const float by = (float)(1 / peak.sum);
-    for (int64_t j = threadIdx.x; j < a.width; j += 8 * (int64_t)blockDim.x) {
-        float value[8];
-        load_apart(a.x, a.type, at, j, a.width, value);
-        for (int k = 0; k < 8; k++)
-            value[k] = expf(value[k] - peak.largest) * by;
-        store_apart(a.x, a.type, at, j, a.width, value);
-    }
+    word<TYPE> *row = (word<TYPE> *)a.x + blockIdx.x * a.width;
+    const row_peak peak = find_peak<TYPE>(row, a.width);
+    scale_powers<TYPE>(row, a.width, peak.largest, (float)(1 / peak.sum));
 }
+
+} // namespace
+
+// run(a) for the type.
+#define ZR_OF_LOGITS(kernel)                                                                       \
+    ZR_GLOBAL(kernel, LOGIT_THREADS)                                                               \
+    {                                                                                              \
+        if (a.type == ZR_TYPE_F32)                                                                 \
+            run<ZR_TYPE_F32>(a);                                                                   \
+        else if (a.type == ZR_TYPE_BF16)                                                           \
+            run<ZR_TYPE_BF16>(a);                                                                  \
+        else                                                                                       \
+            run<ZR_TYPE_F16>(a);                                                                   \
+    }
+ZR_OF_LOGITS(loss)
+ZR_OF_LOGITS(loss_parts)
+ZR_OF_LOGITS(loss_finish)
+ZR_OF_LOGITS(softmax)
 
 // ---- ids, sums of rows ----
 
