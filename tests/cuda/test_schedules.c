@@ -265,6 +265,10 @@ static void free_under_a_product(void)
     }
     DONE(cu.cuMemFree_v2((uintptr_t)at[1]));
     REFUSED(ILLEGAL_ADDRESS, cu.cuStreamSynchronize(stream));
+    blas.cublasLtMatmulPreferenceDestroy(wishes);
+    blas.cublasLtMatrixLayoutDestroy(layout);
+    blas.cublasLtMatmulDescDestroy(product);
+    blas.cublasLtDestroy(handle);
 }
 
 static void test_memory_under_way(void **state)
