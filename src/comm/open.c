@@ -55,12 +55,20 @@ static zero_status open_mpi(double timeout, zero_comm **out, zero_error *error)
     return ZERO_OK;
 }
 
+// One rank waits for nobody, but for a device.
+static zero_status open_self(double timeout, zero_comm **out, zero_error *error)
+{
+    ZERO_TRY(zr_self_open(out, error));
+    (*out)->timeout = timeout;
+    return ZERO_OK;
+}
+
 static zero_status open_launched(bool is_local, double timeout, zero_comm **out, zero_error *error)
 {
     zr_launch launch;
     ZERO_TRY(zr_launch_read_process(&launch, error));
     if (launch.size == 1)
-        return zr_self_open(out, error);
+        return open_self(timeout, out, error);
     if (launch.local_size == launch.size)
         return zr_local_open(&launch, timeout, out, error);
     if (is_local)
@@ -80,7 +88,7 @@ zero_status zero_comm_open(const zero_comm_options *options, zero_comm **out, ze
     double timeout = taken.timeout_seconds;
     bool is_local = !strcmp(kind, "local");
     if (!strcmp(kind, "self"))
-        return zr_self_open(out, error);
+        return open_self(timeout, out, error);
     if (!strcmp(kind, "mpi"))
         return open_mpi(timeout, out, error);
     if (is_local || !strcmp(kind, "auto"))

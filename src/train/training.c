@@ -217,8 +217,10 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     ZERO_TRY(zr_train_make_reference(train, error));
     resolved->profiled = zr_train_profile_steps(train);
     ZERO_TRY(zr_comm_agree(train->comm, zr_train_measure(train, error), error));
-    return zr_observe(train->run.engine, &train->logger, resolved->profiled, train->run.measured,
-                      &train->run.observed, error);
+    // Of a far device each recorded operation is waited for, and what it took is learnt by nobody.
+    bool far = zr_device_is_far(zr_engine_queue(train->run.engine)->device);
+    return zr_observe(train->run.engine, &train->logger, resolved->profiled,
+                      far ? NULL : train->run.measured, &train->run.observed, error);
 }
 
 // Says whether there is an average of the weights, which a run without updates does not have.

@@ -3,12 +3,12 @@ set -u
 : "${ZERO:?the path of the program}"
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 WORK=$(mktemp -d) && cd "$WORK" || exit 99
-trap 'cd /; rm -rf "$WORK"' EXIT
+trap 'cd /; rm -rf "$WORK" "$WORK.no_driver"' EXIT
 export OMP_WAIT_POLICY=passive
 export XDG_CACHE_HOME="$WORK/.cache" # what runs learn here is nothing for the user
 
 # No test sees a card that this machine may have: the driver that the loader finds first is none.
-NO_DRIVER=$WORK/.no_driver
+NO_DRIVER=$WORK.no_driver
 mkdir "$NO_DRIVER" && : >"$NO_DRIVER/libcuda.so.1"
 export LD_LIBRARY_PATH=$NO_DRIVER${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 

@@ -66,7 +66,7 @@ completes "zero simulate --dtype -" fp32 bf16 fp16 # not auto
 completes "zero train --dtype =" fp32 bf16 fp16 auto
 completes "zero train --dtype = b" bf16
 completes "zero train --stage -" 0 1 2 3
-completes "zero train --backend -" cpu cpu:portable cpu:avx2 cpu:avx512 cpu:avx512_bf16 cpu:amx ref
+completes "zero train --backend -" auto cpu cpu:portable cpu:avx2 cpu:avx512 cpu:avx512_bf16 cpu:amx ref cuda cuda:1
 completes "zero train --backend cpu : p" portable
 completes "zero train --schedule inter" interleaved:2
 completes "zero simulate --order tensor,da" tensor,data

@@ -23,6 +23,12 @@ fails()
     ! grep -q '^emulated driver: ' err.txt || fail "$how: $(cat err.txt)"
 }
 
+# A launch that never ends: --timeout does.
+rm -rf out
+got=0
+EMULATED_STUCK=80 timeout -k 5 60 "$ZERO" "${try[@]}" --timeout 1 >out.txt 2>err.txt || got=$?
+[ $got -eq 74 ] && grep -q 'has not ended what it was given within 1 s' err.txt || fail "stuck: exit code $got ($(cat err.txt))"
+
 # Each function, when it is first called, and later.
 functions=$(sed -n 's/^ *X(\(cu[A-Za-z0-9_]*\), .*/\1/p' "$HERE/../../src/cuda/driver_api.h"; sed -n 's/.* \(cublasLt[A-Za-z]*\),.*/\1/p' \
     "$HERE/../../src/cuda/cublaslt_api.h"; sed -n 's/.* \(nvrtc[A-Za-z]*\),.*/\1/p' "$HERE/../../src/cuda/nvrtc_api.h")
