@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "cuda_check.h"
 
+#include "cpu_fuses.h"
+
 #include "base/dtype.h"
 #include "cuda/cards.h"
 
@@ -340,6 +342,6 @@ void cuda_check(const char *what, zr_op op, cuda_tolerance tolerance)
 void cuda_check_as_cpu(const char *what, zr_op op)
 {
     const cuda_tolerance exact = {0, 0};
-    if (strcmp(cpu_queue->backend->path(), "portable") != 0)
+    if (cpu_fuses(cpu_queue))
         check_against(cpu_queue, what, op, exact, -1, exact);
 }

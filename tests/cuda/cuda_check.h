@@ -22,8 +22,8 @@ zr_queue *cuda_check_queue(void);
 // said. Operands at one address, or inside of another, stay so. The host's operands are unchanged
 // afterwards.
 void cuda_check(const char *what, zr_op op, cuda_tolerance tolerance);
-// The same bits as those of "cpu", where this processor fuses multiplies and additions; elsewhere
-// nothing is checked.
+// The same bits as those of "cpu", where that fuses multiplies and additions (cpu_fuses.h);
+// elsewhere nothing is checked.
 void cuda_check_as_cpu(const char *what, zr_op op);
 // The same where an operand, by its number in the declaration, has a tolerance of its own.
 void cuda_check_one(const char *what, zr_op op, cuda_tolerance tolerance, int operand,

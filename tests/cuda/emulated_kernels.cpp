@@ -75,6 +75,7 @@ std::string image_of(const char *file)
         for (; table->name; table++)
             if (!strcmp(table->file, file))
                 image += std::string(table->name) + "\n";
+    image += '\0'; // the names end
     return image;
 }
 
