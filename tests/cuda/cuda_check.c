@@ -53,6 +53,18 @@ void cuda_check_end(void)
     check_queue_close(cpu_queue);
 }
 
+int cuda_check_setup(void **state)
+{
+    cuda_check_begin();
+    return 0;
+}
+
+int cuda_check_teardown(void **state)
+{
+    cuda_check_end();
+    return 0;
+}
+
 zr_queue *cuda_check_queue(void) { return card_queue; }
 
 // ---- regions ----

@@ -14,6 +14,9 @@ typedef struct cuda_tolerance {
 // Opens the card and a queue, and closes them; nothing of the card's may be left then.
 void cuda_check_begin(void);
 void cuda_check_end(void);
+// The same, for a group of tests.
+int cuda_check_setup(void **state);
+int cuda_check_teardown(void **state);
 zr_queue *cuda_check_queue(void);
 
 // Runs the operation, whose operands lie in the host's memory (compute_check.h), three times on the

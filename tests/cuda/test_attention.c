@@ -386,18 +386,6 @@ static void large_heads_are_refused(void **state)
     check_refused(zr_op_rotary_table(&rotary, frequency, table), "more than 1024");
 }
 
-static int begin(void **state)
-{
-    cuda_check_begin();
-    return 0;
-}
-
-static int end(void **state)
-{
-    cuda_check_end();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -406,5 +394,5 @@ int main(void)
         cmocka_unit_test(lse_may_be_left_out),    cmocka_unit_test(attention_agrees),
         cmocka_unit_test(large_scores_are_borne), cmocka_unit_test(large_heads_are_refused),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, cuda_check_setup, cuda_check_teardown);
 }

@@ -108,18 +108,6 @@ static void check_any_bytes(const zr_blocks *s)
 
 static void any_bytes_are_decoded(void **state) { each_format(14 * ZR_BLOCK + 3, check_any_bytes); }
 
-static int begin(void **state)
-{
-    cuda_check_begin();
-    return 0;
-}
-
-static int end(void **state)
-{
-    cuda_check_end();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,5 +115,5 @@ int main(void)
         cmocka_unit_test(edges_have_refs_bits),
         cmocka_unit_test(any_bytes_are_decoded),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, cuda_check_setup, cuda_check_teardown);
 }

@@ -107,18 +107,6 @@ static void codes_are_refused(void **state)
     assert_non_null(strstr(error.message, "weight_squares of a weight in codes"));
 }
 
-static int begin(void **state)
-{
-    cuda_check_begin();
-    return 0;
-}
-
-static int end(void **state)
-{
-    cuda_check_end();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -126,5 +114,5 @@ int main(void)
         cmocka_unit_test(factors_agree),     cmocka_unit_test(columns_are_scaled),
         cmocka_unit_test(codes_are_refused),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, cuda_check_setup, cuda_check_teardown);
 }

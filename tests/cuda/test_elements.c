@@ -320,18 +320,6 @@ static void nothing_is_done_to_nothing(void **state)
     floats_free(d_tokens), floats_free(d_positions);
 }
 
-static int begin(void **state)
-{
-    cuda_check_begin();
-    return 0;
-}
-
-static int end(void **state)
-{
-    cuda_check_end();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,5 +329,5 @@ int main(void)
         cmocka_unit_test(scales_and_biases),    cmocka_unit_test(embeddings_agree),
         cmocka_unit_test(rows_are_copied),      cmocka_unit_test(nothing_is_done_to_nothing),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, cuda_check_setup, cuda_check_teardown);
 }

@@ -456,18 +456,6 @@ static void planted_is_right(void **state)
     uncount();
 }
 
-static int begin(void **state)
-{
-    cuda_check_begin();
-    return 0;
-}
-
-static int end(void **state)
-{
-    cuda_check_end();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -483,7 +471,7 @@ int main(void)
     };
     const struct CMUnitTest planted[] = {cmocka_unit_test(planted_is_right)};
     if (!getenv("PLANT"))
-        return cmocka_run_group_tests(tests, begin, end);
+        return cmocka_run_group_tests(tests, cuda_check_setup, cuda_check_teardown);
     unsetenv("EMULATED_LEAKS"); // what a failed test has taken stays taken
-    return cmocka_run_group_tests(planted, begin, end);
+    return cmocka_run_group_tests(planted, cuda_check_setup, cuda_check_teardown);
 }

@@ -402,18 +402,6 @@ static void rows_are_summed(void **state)
     }
 }
 
-static int begin(void **state)
-{
-    cuda_check_begin();
-    return 0;
-}
-
-static int end(void **state)
-{
-    cuda_check_end();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -429,5 +417,5 @@ int main(void)
         cmocka_unit_test(ids_are_counted),
         cmocka_unit_test(rows_are_summed),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, cuda_check_setup, cuda_check_teardown);
 }

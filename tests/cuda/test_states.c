@@ -393,18 +393,6 @@ static void averages_follow_weights(void **state)
         }
 }
 
-static int begin(void **state)
-{
-    cuda_check_begin();
-    return 0;
-}
-
-static int end(void **state)
-{
-    cuda_check_end();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -416,5 +404,5 @@ int main(void)
         cmocka_unit_test(weights_are_subtracted_from),
         cmocka_unit_test(averages_follow_weights),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, cuda_check_setup, cuda_check_teardown);
 }

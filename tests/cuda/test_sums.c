@@ -200,18 +200,6 @@ static void other_sums_are_refused(void **state)
     }
 }
 
-static int begin(void **state)
-{
-    cuda_check_begin();
-    return 0;
-}
-
-static int end(void **state)
-{
-    cuda_check_end();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,5 +211,5 @@ int main(void)
         cmocka_unit_test(sums_go_anywhere),
         cmocka_unit_test(other_sums_are_refused),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, cuda_check_setup, cuda_check_teardown);
 }
