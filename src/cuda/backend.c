@@ -31,23 +31,25 @@ static size_t scratch(zr_queue *queue, const zr_op *op)
 
 // ---- cards that are not here ----
 
-static const zr_cuda_imagined imagined[] = {
-    // All but what a driver keeps for itself.
-    {ZR_CUDA_ANY_CARD, 0, 132, 80},
-    {"a100-40gb", (int64_t)39 << 30, 108, 80},
-    {"a100-80gb", (int64_t)79 << 30, 108, 80},
-    {"h100-80gb", (int64_t)79 << 30, 132, 90},
-    {"h200-141gb", (int64_t)139 << 30, 132, 90},
-    {"rtx4090-24gb", (int64_t)23 << 30, 128, 89},
-    {0},
-};
+typedef struct imagined_card {
+    const char *name;
+    int64_t bytes; // that a program finds unused on an idle card; 0: no bound
+} imagined_card;
 
-const zr_cuda_imagined *zr_cuda_imagined_cards(void) { return imagined; }
+static const imagined_card imagined[] = {
+    // All but what a driver keeps for itself.
+    {ZR_CUDA_ANY_CARD, 0},
+    {"a100-40gb", (int64_t)39 << 30},
+    {"a100-80gb", (int64_t)79 << 30},
+    {"h100-80gb", (int64_t)79 << 30},
+    {"h200-141gb", (int64_t)139 << 30},
+    {"rtx4090-24gb", (int64_t)23 << 30},
+};
 
 static zero_status refuse_reserve(zr_device *device, zr_memory kind, size_t bytes, void **out,
                                   zero_error *error)
 {
-    const zr_cuda_imagined *card = device->impl;
+    const imagined_card *card = device->impl;
     *out = NULL;
     return zr_fail(error, ZERO_ERR_UNSUPPORTED,
                    "\"cuda:%s\" names a card that is not here: it can be planned for, and nothing "
@@ -57,7 +59,7 @@ static zero_status refuse_reserve(zr_device *device, zr_memory kind, size_t byte
 
 static void imagined_free_bytes(zr_device *device, int64_t *unused, int64_t *all)
 {
-    const zr_cuda_imagined *card = device->impl;
+    const imagined_card *card = device->impl;
     *unused = *all = card->bytes;
 }
 
@@ -80,7 +82,7 @@ static void run_nothing(zr_queue *queue, const zr_op *op)
 static zero_status open_imagined(zr_queue *queue, zero_error *error)
 {
     const char *name = queue->backend->path();
-    for (int i = 0; imagined[i].name; i++) {
+    for (int i = 0; i < ZR_COUNT(imagined); i++) {
         if (strcmp(imagined[i].name, name) != 0)
             continue;
         imagined_devices[i] = (zr_device){&imagined_ops, (void *)&imagined[i]};
@@ -142,7 +144,7 @@ static_assert(ZR_COUNT(cards) == ZR_CUDA_MOST_CARDS, "each card has a backend");
      .host = "cpu",                                                                                \
      .mark = mark_nothing},
 static const zr_backend imagined_backends[] = {IMAGINED(IMAGINED_ROW)};
-static_assert(ZR_COUNT(imagined_backends) == ZR_COUNT(imagined) - 1, "each has a backend");
+static_assert(ZR_COUNT(imagined_backends) == ZR_COUNT(imagined), "each has a backend");
 
 #define CARD_ADDRESS(n) &cards[n],
 #define IMAGINED_ADDRESS(n) &imagined_backends[n],

@@ -2,8 +2,8 @@
 // is opened, and where they are not, opening says what is missing.
 //
 // Names of backends: "cuda" and "cuda:0" are the first card, "cuda:1" the second; "cuda:h100-80gb"
-// is a card that is not here, for which a training can be planned, and nothing else
-// (zr_cuda_imagined). docs/devices.md has the whole.
+// is a card that is not here, for which a training can be planned, and nothing else.
+// docs/devices.md has the whole.
 #ifndef ZR_CUDA_CARDS_H
 #define ZR_CUDA_CARDS_H
 
@@ -15,15 +15,7 @@ enum { ZR_CUDA_MOST_CARDS = 16 };
 // nothing is loaded before a card is opened.
 void zr_cuda_offer(void);
 
-// A card that need not be here, by what is planned with.
-typedef struct zr_cuda_imagined {
-    const char *name;                // "h100-80gb"
-    int64_t bytes;                   // that a program finds unused on an idle card; 0: no bound
-    int multiprocessors, capability; // 132, 90
-} zr_cuda_imagined;
-#define ZR_CUDA_ANY_CARD "any" // one whose memory has no bound
-// Returns them all; the last has no name.
-const zr_cuda_imagined *zr_cuda_imagined_cards(void);
+#define ZR_CUDA_ANY_CARD "any" // a card that is not here, whose memory has no bound
 
 // ---- what is here, for doctor and for `auto` (libraries.c) ----
 

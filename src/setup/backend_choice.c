@@ -34,8 +34,14 @@ const char *zr_planned_backend(const char *said)
 
 zero_status zr_said_instructions(const char *said, char *out, size_t size, zero_error *error)
 {
+    const zr_backend *found;
     zr_queue *queue = NULL;
     snprintf(out, size, "unknown");
+    ZERO_TRY(zr_said_backend_find(said, &found, error));
+    if (!zr_backend_is_far(found)) { // no queue is needed to know
+        snprintf(out, size, "%s", found->path());
+        return ZERO_OK;
+    }
     ZERO_TRY(zr_said_queue_open(said, 1, &queue, error));
     zero_status status = zr_queue_instructions(queue, out, size, error);
     zr_queue_close(queue);
