@@ -71,6 +71,7 @@ typedef enum far_row_kind {
     FAR_FINISH,
     FAR_POST,
     FAR_AWAIT,
+    FAR_UNMAP, // what was posted in these bytes says nothing of what lies there later
     FAR_TOUCH, // the host's first of a page of pinned memory since an operation had to do with it
     FAR_ROW_KINDS
 } far_row_kind;
@@ -90,8 +91,8 @@ typedef struct far_row {
     zr_op_kind op;
     int mark_queue; // of a MARK, AFTER, FINISH: the mark, which is a place in that queue
     uint64_t mark_number;
-    const void *word; // of a POST, AWAIT
-    uint64_t value;   // that was posted, or that was awaited at least
+    const void *word; // of a POST, AWAIT; of an UNMAP its first byte
+    uint64_t value;   // that was posted, or that was awaited at least, or how many bytes
     const far_range *ranges;
     int range_count;
     int place; // of an AFTER, FINISH, AWAIT
@@ -105,6 +106,7 @@ void far_rows_forget(void);
 // target (afterwards). What it knew when it posted, the other one then knows.
 void far_note_post(const void *word, uint64_t value);
 void far_note_await(const void *word, uint64_t target, int place);
+void far_note_unmap(const void *first, uint64_t bytes); // before they are
 // Returns whether the wait under way is to be made, and whose it is.
 bool far_makes_wait(int *place);
 

@@ -173,6 +173,15 @@ static void tell_await(checker *c, int index, const bool *forgotten)
     c->told_by[index] = seen;
 }
 
+static void forget(const far_row *rows, int index, bool *forgotten)
+{
+    const far_row *gone = &rows[index];
+    const uintptr_t first = (uintptr_t)gone->word, end = first + gone->value;
+    for (int i = 0; i < index; i++)
+        forgotten[i] |= rows[i].kind == FAR_POST && (uintptr_t)rows[i].word >= first &&
+                        (uintptr_t)rows[i].word < end;
+}
+
 static void tell(checker *c)
 {
     bool *forgotten = far_alloc((size_t)c->count * sizeof *forgotten);
@@ -181,6 +190,8 @@ static void tell(checker *c)
             tell_post(c, i, forgotten);
         else if (c->rows[i].kind == FAR_AWAIT)
             tell_await(c, i, forgotten);
+        else if (c->rows[i].kind == FAR_UNMAP)
+            forget(c->rows, i, forgotten);
     }
     free(forgotten);
 }

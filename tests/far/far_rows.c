@@ -79,3 +79,13 @@ void far_note_await(const void *word, uint64_t target, int place)
 {
     note((far_row){.kind = FAR_AWAIT, .word = word, .value = target, .place = place});
 }
+
+void far_note_unmap(const void *first, uint64_t bytes)
+{
+    const far_row row = {.kind = FAR_UNMAP, .word = first, .value = bytes};
+    if (far_is_locked_here())
+        return; // memory of the far device, where no words are
+    far_lock();
+    far_record(&row, NULL, 0);
+    far_unlock();
+}

@@ -258,6 +258,23 @@ static void a_word_that_begins_anew_tells_nothing_old(void **state)
     assert_ordered();
 }
 
+// A greater value does not make the first word of other memory look like the one before.
+static void memory_that_is_unmapped_takes_its_words_along(void **state)
+{
+    static const char words[2];
+    begin();
+    word(FAR_POST, 0, &words[1], 16);
+    int gone = list.count;
+    word(FAR_UNMAP, 0, words, sizeof words);
+    finish(0, 0, run(0, 0, 0, 1));
+    word(FAR_POST, 0, &words[1], 17);
+    word(FAR_AWAIT, 1, &words[1], 16);
+    run(1, 1, 1, 2);
+    assert_ordered();
+    list.rows[gone].value = 1; // without the word
+    assert_races(2, list.count - 1);
+}
+
 // ---- leaving out ----
 
 static int needed[MOST], told[MOST]; // by row
@@ -436,6 +453,7 @@ int main(void)
         cmocka_unit_test(a_word_tells_what_was_known_when_it_was_posted),
         cmocka_unit_test(threads_that_count_a_word_up_hand_on_all),
         cmocka_unit_test(a_word_that_begins_anew_tells_nothing_old),
+        cmocka_unit_test(memory_that_is_unmapped_takes_its_words_along),
         cmocka_unit_test(waits_are_needed_or_not),
         cmocka_unit_test(a_step_is_checked_fast),
         cmocka_unit_test(what_queues_are_given_is_recorded),
