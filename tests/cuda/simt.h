@@ -37,6 +37,12 @@ struct __align__(16) uint4 { unsigned x, y, z, w; };
 #define __ballot_sync(mask, says_so) simt::ballot(mask, says_so, SIMT_SITE("__ballot_sync"))
 #define mma_16816(d, a, b) simt::multiply_16816(d, a, b, SIMT_SITE("mma.sync"))
 
+inline void sincospi(double half_turns, double *sine, double *cosine)
+{
+    *sine = std::sin(M_PI * half_turns);
+    *cosine = std::cos(M_PI * half_turns);
+}
+
 namespace simt {
 
 inline unsigned lane() { return running->self().lane; }

@@ -25,10 +25,6 @@ wide_loads="$both attention_forward_128 attention_forward_64 attention_keys_128 
 wide_stores="$both product_bias"
 # Kernels of tensor cores, by a pattern of their names.
 tensor_cores='^(attention_forward|attention_keys|attention_queries|planted_mma)_(64|128)$'
-# KERNEL:BYTES: what local memory a kernel may have, and no more. cosf and sinf reduce large angles by a table; one thread a row joins
-# the slices of a loss by a tree; attention that tensor cores do not compute, exact sums and codes want a register or two
-# more.
-stacks='rotary_table:40 loss_finish:256 attention_decode:16 attention_keys:16 square_sums_exact:8 blocks_encode:8'
 
 folders() # where CUDA's programs may lie
 {
@@ -82,9 +78,7 @@ dump()
 # judge FOLDER: a line for each kernel that is not as it should be.
 judge()
 {
-    awk -v stacks="$stacks" '
-        BEGIN { count = split(stacks, each, " "); for (i = 1; i <= count; i++) { split(each[i], part, ":"); most[part[1]] = part[2] } }
-        $4 + $5 > most[$1] + 0 { print $1 ", sm_" $2 ": local memory, " $4 + $5 " bytes" }' "$1/resources"
+    awk '$4 + $5 > 0 { print $1 ", sm_" $2 ": local memory, " $4 + $5 " bytes" }' "$1/resources"
     awk -v loads=" ${wide_loads//$'\n'/ } " -v stores=" ${wide_stores//$'\n'/ } " -v tensor="$tensor_cores" '
         index(loads, " " $1 " ") && $3 == 0 { print $1 ", sm_" $2 ": no loads of sixteen bytes" }
         index(stores, " " $1 " ") && $4 == 0 { print $1 ", sm_" $2 ": no stores of sixteen bytes" }

@@ -4,7 +4,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/../cli/lib.sh"
 : "${EMULATED:?the folder of the emulated libraries}"
 GPT2=gpt2:layers=2,heads=1,width=64,context=64
-LLAMA=llama:layers=1,heads=2,kv_heads=1,width=128,context=64
+LLAMA=llama:layers=2,heads=2,kv_heads=1,width=64,context=64
 export EMULATED_LEAKS=1
 export LD_LIBRARY_PATH=$NO_DRIVER # without Meson's folders, which have the emulated libraries
 
@@ -14,7 +14,7 @@ card() { expect 0 env LD_LIBRARY_PATH="$EMULATED" "$ZERO" "$@"; }
 loss() { sed -n 's/.*"val_loss":\([0-9.]*\).*/\1/p' "$1/metrics.jsonl" | tail -1; }
 losses() { sed -n 's/.*"loss":\([0-9.]*\),.*/\1/p' "$1/metrics.jsonl" | tail -20 | awk '{ s += $1 } END { print s / NR }'; }
 
-steps=$(sample 100 20)
+steps=$(sample 200 20)
 settings=(--data "$TEXT" --dtype bf16 --micro-batch 2 --threads 1 --quiet)
 for model in $(sample "$GPT2 $LLAMA" "$GPT2"); do
     name=${model%%:*}

@@ -387,6 +387,20 @@ ZR_GLOBAL(attention_decode, 32 * DECODE_WARPS)
     }
 }
 
+namespace {
+
+// The cosine and the sine of a float, to about the last bit of double. Those of the library have a
+// table of what large angles need, in local memory; those of half turns need none.
+__device__ __forceinline__ void turn(float angle, double &cosine, double &sine)
+{
+    const double inverse = 0x1.45f306dc9c883p-2, rest = -0x1.6b01ec5417056p-56; // their sum: 1/pi
+    const double turns = angle * inverse, whole = 2 * rint(turns / 2);
+    const double lost = fma((double)angle, inverse, -turns) + angle * rest;
+    sincospi(turns - whole + lost, &sine, &cosine);
+}
+
+} // namespace
+
 // Angles are products rounded to fp32, their cosines and sines those of double: positions may be
 // large.
 ZR_GLOBAL(rotary_table, 256)
@@ -394,9 +408,10 @@ ZR_GLOBAL(rotary_table, 256)
     const int64_t half = a.rotated / 2, all = a.seq * half;
     for (int64_t i = thread_number(); i < all; i += thread_count()) {
         const int64_t row = i / half, at = i % half;
-        const double angle = (float)(a.first + row) * a.frequency[at];
-        a.table[row * a.rotated + at] = (float)cos(angle) * a.factor;
-        a.table[row * a.rotated + half + at] = (float)sin(angle) * a.factor;
+        double cosine, sine;
+        turn((float)(a.first + row) * a.frequency[at], cosine, sine);
+        a.table[row * a.rotated + at] = (float)cosine * a.factor;
+        a.table[row * a.rotated + half + at] = (float)sine * a.factor;
     }
 }
 

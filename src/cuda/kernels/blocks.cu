@@ -114,7 +114,7 @@ __device__ __forceinline__ void encode(const zr_blocks_encode_args &a, float sca
 
 } // namespace
 
-ZR_GLOBAL(blocks_encode, 256)
+ZR_GLOBAL_HELD(blocks_encode, 256, 5)
 {
     const bool whole = are_whole(a.source, a.carry);
     for (int64_t b = thread_number() / 32; b < blocks_of(a.n); b += thread_count() / 32) {

@@ -6,10 +6,13 @@
 
 #include "kernels.h"
 
-// The head of a kernel with its structure, `a`; threads: the most of a block.
-#define ZR_GLOBAL(kernel, threads)                                                                 \
-    extern "C" __global__ void __launch_bounds__(threads)                                          \
-        zr_##kernel(const __grid_constant__ zr_##kernel##_args a)
+// The head of a kernel with its structure, `a`; threads: the most of a block; blocks: as many as a
+// multiprocessor should hold, where a compiler that chooses itself would rather have local memory.
+#define ZR_GLOBAL_OF(kernel, bounds)                                                               \
+    extern "C" __global__ void __launch_bounds__ bounds zr_##kernel(                               \
+        const __grid_constant__ zr_##kernel##_args a)
+#define ZR_GLOBAL(kernel, threads) ZR_GLOBAL_OF(kernel, (threads))
+#define ZR_GLOBAL_HELD(kernel, threads, blocks) ZR_GLOBAL_OF(kernel, (threads, blocks))
 
 #ifdef __CUDACC__ // for the CPU, simt.h has them
 __device__ __forceinline__ float zr_half_to_float(uint16_t bits)

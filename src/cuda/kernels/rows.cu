@@ -274,11 +274,12 @@ template <int TYPE> __device__ __forceinline__ void run(const zr_loss_parts_args
 }
 
 // The sum over slices, each made smaller to the largest of all, by the tree that splits at the
-// largest power of two below their number: pairs are joined as soon as both halves are there.
+// largest power of two below their number: pairs are joined as soon as both halves are there. One
+// thread computes it; what waits is shared memory's, because a thread's own would be local.
 __device__ double join_sums(const zr_kernel_loss_part *parts, int slices, int64_t stride,
                             float largest)
 {
-    double waiting[32];
+    __shared__ double waiting[32];
     int depth = 0;
     for (int t = 0; t < slices; t++) {
         const zr_kernel_loss_part &part = parts[t * stride];

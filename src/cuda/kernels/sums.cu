@@ -200,7 +200,7 @@ ZR_GLOBAL(square_sums, 256)
 // of its words adds them up, and the block adds to memory once. Integers, so no order counts. Each
 // chunk adds less than 2^32 to a word, so 2^19 chunks leave words as zr_exact_add does, and 2^31
 // overflow none.
-ZR_GLOBAL(square_sums_exact, 256)
+ZR_GLOBAL_HELD(square_sums_exact, 256, 5)
 {
     __shared__ tile now;
     const int64_t each = ((a.chunks + gridDim.x - 1) / gridDim.x + groups - 1) / groups * groups,
