@@ -38,6 +38,8 @@ void zr_square_parts_add(zr_queue *queue, const zr_square_parts *of, const zr_sq
 
 // Refuses a product that no backend computes; the message says why.
 zero_status zr_product_check(const zr_product *product, zero_error *error);
+// The same of a backend that wants rows of A and D without space between them.
+zero_status zr_product_check_dense(const zr_product *product, zero_error *error);
 
 // Returns the threshold below which a random word drops its element: the least integer >= p * 2^32,
 // so that comparing with it is the same as comparing with the real number.

@@ -40,8 +40,9 @@ struct zr_backend {
     zero_status (*open)(zr_queue *queue, zero_error *error);
     void (*close)(zr_queue *queue);
     // Of a far device. logit_bytes: about how many bytes of a classifier's logits are computed at
-    // once. runtime_bytes: of its memory that a rank's queues and libraries take by themselves.
-    int64_t logit_bytes, runtime_bytes;
+    // once. logit_step: their rows begin at multiples of this, in elements; 0: they are dense.
+    // runtime_bytes: of its memory that a rank's queues and libraries take by themselves.
+    int64_t logit_bytes, logit_step, runtime_bytes;
     // Of a far device; NULL where every call has finished when it returns. host: the backend that
     // computes on the host beside it. `after` is given marks of queues of the same device.
     const char *host;

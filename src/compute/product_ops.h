@@ -25,18 +25,27 @@ typedef struct zr_product {
     bool add; // D += ...; only if out is ZERO_F32 and the epilogue is none
     zr_epilogue epilogue;
     zr_weight_format format; // of B in a quantised product, otherwise plain
+    // Elements from a row of A as it lies, and of D, to the next; 0: as many as the row has. More
+    // than that: only without gelu_a, epilogue and codes, and only on "ref" and on cards.
+    int64_t a_step, d_step;
 } zr_product;
+
+#define ZR_A_ROWS(s) ((s)->trans_a ? (s)->k : (s)->m)
+#define ZR_A_WIDTH(s) ((s)->trans_a ? (s)->m : (s)->k)
+#define ZR_A_STEP(s) ((s)->a_step ? (s)->a_step : ZR_A_WIDTH(s))
+#define ZR_D_STEP(s) ((s)->d_step ? (s)->d_step : (s)->n)
+#define ZR_IS_DENSE(s) (ZR_A_STEP(s) == ZR_A_WIDTH(s) && ZR_D_STEP(s) == (s)->n)
 
 // operand: the bias or pre of the epilogue, NULL if it needs none. The scratch is the queue's; what
 // is enough for a product is enough for one with fewer rows m, too. The first product of a shape
 // creates what is cached. It fails (zr_queue_check) for types that no backend multiplies, and for
 // too little scratch.
 #define ZR_OPERANDS_product(AT)                                                                    \
-    AT(a, const void *, ZR_READ, s->dtype, s->m * s->k)                                            \
+    AT(a, const void *, ZR_READ, s->dtype, ZR_A_ROWS(s) * ZR_A_STEP(s))                            \
     AT(b, const void *, ZR_READ, s->dtype, s->k * s->n)                                            \
     AT(operand, const void *, ZR_READ | ZR_AUX, s->dtype,                                          \
        s->n * (s->epilogue == ZR_EPILOGUE_GELU_BACKWARD ? s->m : 1))                               \
-    AT(d, void *, s->add ? ZR_BOTH : ZR_WRITTEN, s->out, s->m * s->n)
+    AT(d, void *, s->add || ZR_D_STEP(s) > s->n ? ZR_BOTH : ZR_WRITTEN, s->out, s->m * ZR_D_STEP(s))
 
 // The same where B is a weight in codes, whose rows B has as they lie: b and scales are those of
 // all of its rows. A product widens the part of B that it is about to read, rounded to dtype, so

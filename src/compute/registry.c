@@ -222,6 +222,23 @@ zero_status zr_product_check(const zr_product *p, zero_error *error)
     if (p->add && (p->out != ZERO_F32 || p->epilogue != ZR_EPILOGUE_NONE))
         return zr_fail(error, ZERO_ERR_UNSUPPORTED,
                        "matrix product: only an fp32 result without epilogue can be added to");
+    if (!ZR_IS_DENSE(p) && (p->gelu_a || p->epilogue || p->format))
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "matrix product: rows that lie apart are of plain products");
+    if (ZR_A_STEP(p) < ZR_A_WIDTH(p) || ZR_D_STEP(p) < p->n)
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "matrix product: rows of %lld and %lld elements lie %lld and %lld apart",
+                       (long long)ZR_A_WIDTH(p), (long long)p->n, (long long)ZR_A_STEP(p),
+                       (long long)ZR_D_STEP(p));
+    return ZERO_OK;
+}
+
+zero_status zr_product_check_dense(const zr_product *p, zero_error *error)
+{
+    ZERO_TRY(zr_product_check(p, error));
+    if (!ZR_IS_DENSE(p))
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "matrix product: the processor multiplies no rows that lie apart");
     return ZERO_OK;
 }
 

@@ -23,7 +23,11 @@ typedef struct zr_loss { // softmax cross-entropy of rows of logits
     // Of loss_finish: the slices of the vocabulary, and the parts between those of two slices.
     int slices;
     int64_t stride;
+    int64_t step; // elements from a row of logits to the next; 0: vocab
 } zr_loss;
+
+#define ZR_LOGIT_STEP(s) ((s)->step ? (s)->step : (s)->vocab)
+#define ZR_LOGITS(s) ((s)->rows * ZR_LOGIT_STEP(s))
 
 typedef struct zr_matrix { // dense (rows, width) of dtype
     zero_dtype dtype;
@@ -80,7 +84,7 @@ enum { ZR_TARGET_NONE = INT32_MIN };
     AT(target, const int32_t *, ZR_READ | ZR_AUX, ZERO_I32, s->rows)                               \
     AT(factor, const float *, ZR_HOST, ZERO_F32, 1)                                                \
     AT(weight, const float *, ZR_READ | ZR_AUX, ZERO_F32, s->rows)                                 \
-    AT(logits, void *, s->gradient ? ZR_BOTH : ZR_READ, s->dtype, s->rows * s->vocab)              \
+    AT(logits, void *, s->gradient ? ZR_BOTH : ZR_READ, s->dtype, ZR_LOGITS(s))                    \
     AT(row_loss, float *, ZR_WRITTEN | ZR_AUX, ZERO_F32, s->rows)
 
 // The loss over slices of the vocabulary, in two operations: loss_parts for each slice, then, with
@@ -90,7 +94,7 @@ enum { ZR_TARGET_NONE = INT32_MIN };
 // logits and its target alone.
 #define ZR_OPERANDS_loss_parts(AT)                                                                 \
     AT(target, const int32_t *, ZR_READ | ZR_AUX, ZERO_I32, s->rows)                               \
-    AT(logits, const void *, ZR_READ, s->dtype, s->rows * s->vocab)                                \
+    AT(logits, const void *, ZR_READ, s->dtype, ZR_LOGITS(s))                                      \
     AT(parts, zr_loss_part *, ZR_WRITTEN, ZERO_F32, 4 * s->rows)
 
 // parts: of row i and slice t at parts[t*stride + i]; their sums are added in double by the tree
@@ -104,7 +108,7 @@ enum { ZR_TARGET_NONE = INT32_MIN };
     AT(target, const int32_t *, ZR_READ | ZR_AUX, ZERO_I32, s->rows)                               \
     AT(factor, const float *, ZR_HOST, ZERO_F32, 1)                                                \
     AT(weight, const float *, ZR_READ | ZR_AUX, ZERO_F32, s->rows)                                 \
-    AT(logits, void *, s->gradient ? ZR_BOTH : ZR_READ | ZR_AUX, s->dtype, s->rows * s->vocab)     \
+    AT(logits, void *, s->gradient ? ZR_BOTH : ZR_READ | ZR_AUX, s->dtype, ZR_LOGITS(s))           \
     AT(row_loss, float *, ZR_WRITTEN | ZR_AUX, ZERO_F32, s->rows)
 
 // In place.

@@ -97,7 +97,7 @@ static uint64_t mark_nothing(zr_queue *queue) { return 0; }
 
 // ---- the table ----
 
-enum { LOGIT_BYTES = 1 << 30 };
+enum { LOGIT_BYTES = 1 << 30, LOGIT_STEP = 64 };
 
 // X(number): those of ZR_CUDA_MOST_CARDS
 #define NUMBERS(X)                                                                                 \
@@ -124,6 +124,7 @@ IMAGINED(IMAGINED_FUNCTIONS)
      .open = open_card_##n,                                                                        \
      .close = zr_cuda_queue_close,                                                                 \
      .logit_bytes = LOGIT_BYTES,                                                                   \
+     .logit_step = LOGIT_STEP,                                                                     \
      .runtime_bytes = ZR_CUDA_RUNTIME_BYTES,                                                       \
      .host = "cpu",                                                                                \
      .mark = zr_cuda_queue_mark,                                                                   \
@@ -140,6 +141,7 @@ static_assert(ZR_COUNT(cards) == ZR_CUDA_MOST_CARDS, "each card has a backend");
      .open = open_imagined,                                                                        \
      .close = close_nothing,                                                                       \
      .logit_bytes = LOGIT_BYTES,                                                                   \
+     .logit_step = LOGIT_STEP,                                                                     \
      .runtime_bytes = ZR_CUDA_RUNTIME_BYTES,                                                       \
      .host = "cpu",                                                                                \
      .mark = mark_nothing},

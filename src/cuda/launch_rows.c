@@ -100,15 +100,16 @@ ZR_KERNEL(zr_cuda_loss, loss, loss)
 {
     ZR_LAUNCH(queue, loss, logit_threads(shape->vocab), shape->rows, 1, .target = target,
               .weight = weight, .logits = logits, .row_loss = row_loss, .vocab = shape->vocab,
-              .factor = shape->gradient && factor ? *factor : 0, .gradient = shape->gradient,
-              .type = (int)shape->dtype);
+              .step = ZR_LOGIT_STEP(shape), .factor = shape->gradient && factor ? *factor : 0,
+              .gradient = shape->gradient, .type = (int)shape->dtype);
 }
 
 ZR_KERNEL(zr_cuda_loss_parts, loss_parts, loss)
 {
     ZR_LAUNCH(queue, loss_parts, logit_threads(shape->vocab), shape->rows, 1, .target = target,
               .logits = shape->vocab ? logits : NULL, .parts = (zr_kernel_loss_part *)parts,
-              .vocab = shape->vocab, .type = (int)shape->dtype, .none = ZR_TARGET_NONE);
+              .vocab = shape->vocab, .step = ZR_LOGIT_STEP(shape), .type = (int)shape->dtype,
+              .none = ZR_TARGET_NONE);
 }
 
 ZR_KERNEL(zr_cuda_loss_finish, loss_finish, loss)
@@ -116,7 +117,7 @@ ZR_KERNEL(zr_cuda_loss_finish, loss_finish, loss)
     ZR_LAUNCH(queue, loss_finish, logit_threads(shape->vocab), shape->rows, 1,
               .parts = (const zr_kernel_loss_part *)parts, .target = target, .weight = weight,
               .logits = shape->gradient ? logits : NULL, .row_loss = row_loss,
-              .vocab = shape->vocab, .stride = shape->stride,
+              .vocab = shape->vocab, .step = ZR_LOGIT_STEP(shape), .stride = shape->stride,
               .factor = shape->gradient && factor ? *factor : 0, .slices = shape->slices,
               .gradient = shape->gradient, .type = (int)shape->dtype, .none = ZR_TARGET_NONE);
 }

@@ -23,7 +23,7 @@ enum {
 };
 
 typedef struct key {
-    int64_t m, n, k, rest; // rest: types, transpositions, epilogue, whether it adds
+    int64_t m, n, k, a_step, d_step, rest; // rest: types, transpositions, epilogue, whether it adds
 } key;
 
 typedef struct plan {
@@ -60,7 +60,11 @@ static zero_status fail_blas(const zr_cuda_card *card, const char *call, zr_blas
 
 static key key_of(const zr_product *s)
 {
-    return (key){s->m, s->n, s->k,
+    return (key){s->m,
+                 s->n,
+                 s->k,
+                 ZR_A_STEP(s),
+                 ZR_D_STEP(s),
                  (int64_t)s->dtype | (int64_t)s->out << 8 | (int64_t)s->epilogue << 16 |
                      (int64_t)s->trans_a << 24 | (int64_t)s->trans_b << 25 | (int64_t)s->add << 26};
 }
@@ -110,7 +114,6 @@ static zero_status describe(const zr_cuda_card *card, plan *p, const zr_product 
 {
     const uint32_t turn[] = {ZR_CUBLAS_OP_N, ZR_CUBLAS_OP_T};
     const int64_t a_rows = s->trans_b ? s->k : s->n, a_columns = s->trans_b ? s->n : s->k;
-    const int64_t b_rows = s->trans_a ? s->m : s->k, b_columns = s->trans_a ? s->k : s->m;
     const unsigned type = blas_type(s->dtype);
     TRY_BLAS(card, error, cublasLtMatmulDescCreate, &p->description, ZR_CUBLAS_COMPUTE_32F,
              ZR_CUDA_R_32F);
@@ -118,10 +121,10 @@ static zero_status describe(const zr_cuda_card *card, plan *p, const zr_product 
     ZERO_TRY(set(card, p, ZR_CUBLASLT_MATMUL_DESC_TRANSB, &turn[s->trans_a], sizeof *turn, error));
     TRY_BLAS(card, error, cublasLtMatrixLayoutCreate, &p->a, type, (uint64_t)a_rows,
              (uint64_t)a_columns, a_rows);
-    TRY_BLAS(card, error, cublasLtMatrixLayoutCreate, &p->b, type, (uint64_t)b_rows,
-             (uint64_t)b_columns, b_rows);
+    TRY_BLAS(card, error, cublasLtMatrixLayoutCreate, &p->b, type, (uint64_t)ZR_A_WIDTH(s),
+             (uint64_t)ZR_A_ROWS(s), ZR_A_STEP(s));
     TRY_BLAS(card, error, cublasLtMatrixLayoutCreate, &p->d, blas_type(s->out), (uint64_t)s->n,
-             (uint64_t)s->m, s->n);
+             (uint64_t)s->m, ZR_D_STEP(s));
     return p->fused ? set_epilogue(card, p, s, error) : ZERO_OK;
 }
 
@@ -354,10 +357,14 @@ static void multiply_nothing(zr_queue *queue, const operands *of)
     const zr_product *s = of->product;
     if (s->m < 1 || s->n < 1 || s->add)
         return;
-    if (s->epilogue == ZR_EPILOGUE_BIAS)
+    if (s->epilogue == ZR_EPILOGUE_BIAS) {
         fill_bias(queue, of);
-    else
-        zr_cuda_fill_bytes(queue, of->d, 0, s->m * s->n * (int64_t)zero_dtype_bytes(s->out));
+        return;
+    }
+    const int64_t bytes = (int64_t)zero_dtype_bytes(s->out), rows = ZR_IS_DENSE(s) ? 1 : s->m;
+    for (int64_t row = 0; row < rows; row++)
+        zr_cuda_fill_bytes(queue, (char *)of->d + row * ZR_D_STEP(s) * bytes, 0,
+                           s->m / rows * s->n * bytes);
 }
 
 static zero_status run(zr_queue *queue, operands *of, zero_error *error)

@@ -33,7 +33,7 @@ zr_norm_layer zr_head_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows)
     return zr_lm_norm(of, dtype, rows, &of->tensor[ZR_LM_GAIN], &of->tensor[ZR_LM_BIAS]);
 }
 
-zr_product zr_head_product(const zr_lm_unit *of, zero_dtype dtype, int64_t rows, int64_t tokens)
+zr_product zr_logits_product(const zr_lm_unit *of, zero_dtype dtype, int64_t rows, int64_t tokens)
 {
     return (zr_product){.dtype = dtype,
                         .out = dtype,
@@ -43,29 +43,40 @@ zr_product zr_head_product(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
                         .trans_b = true};
 }
 
-// dx = dlogits table, rounded: of a vocabulary that is whole
-static zr_product product_input(const zr_head *h, int64_t rows)
+zr_product zr_head_product(const zr_head *h, int64_t rows, int64_t tokens)
 {
-    zr_product product = zr_head_product_sum(h->hyper, h->dtype, rows, h->hyper->shape.outputs);
-    product.out = h->dtype;
+    zr_product product = zr_logits_product(h->hyper, h->dtype, rows, tokens);
+    product.d_step = zr_head_step(h, tokens);
     return product;
 }
 
-zr_product zr_head_product_sum(const zr_lm_unit *of, zero_dtype dtype, int64_t rows, int64_t tokens)
+zr_product zr_head_product_sum(const zr_head *h, int64_t rows, int64_t tokens)
 {
-    return (zr_product){
-        .dtype = dtype, .out = ZERO_F32, .m = rows, .n = of->shape.width, .k = tokens};
+    return (zr_product){.dtype = h->dtype,
+                        .out = ZERO_F32,
+                        .m = rows,
+                        .n = h->width,
+                        .k = tokens,
+                        .a_step = zr_head_step(h, tokens)};
 }
 
-zr_product zr_head_product_weight(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
-                                  int64_t tokens)
+zr_product zr_head_product_weight(const zr_head *h, int64_t rows, int64_t tokens)
 {
-    return (zr_product){.dtype = dtype,
+    return (zr_product){.dtype = h->dtype,
                         .out = ZERO_F32,
                         .m = tokens,
-                        .n = of->shape.width,
+                        .n = h->width,
                         .k = rows,
-                        .trans_a = true};
+                        .trans_a = true,
+                        .a_step = zr_head_step(h, tokens)};
+}
+
+// dx = dlogits table, rounded: of a vocabulary that is whole
+static zr_product product_input(const zr_head *h, int64_t rows)
+{
+    zr_product product = zr_head_product_sum(h, rows, h->hyper->shape.outputs);
+    product.out = h->dtype;
+    return product;
 }
 
 // Returns the rows of a chunk: as many as the backend's bytes hold of the whole vocabulary's
@@ -100,6 +111,7 @@ static size_t head_lay_out(const zero_unit *unit, const zr_backend *backend,
                    .dtype = dtype,
                    .rows = rows,
                    .chunk = chunk_rows(of, backend, dtype, rows),
+                   .step = backend && backend->logit_step ? backend->logit_step : 1,
                    .preference = of->config.preference.kind ? &of->config.preference : NULL};
     h->norm = zr_head_norm(of, dtype, h->division.own);
     h->statistics.mean = zr_carve_floats(&carver, h->division.own);
@@ -111,10 +123,10 @@ static size_t head_lay_out(const zero_unit *unit, const zr_backend *backend,
     if (is_cut(h))
         zr_cut_head_carve(h, &carver);
     else
-        h->logits =
-            zr_carve_as(&carver, dtype, (is_tiled(h) ? rows : h->chunk) * of->shape.outputs);
+        h->logits = zr_carve_as(
+            &carver, dtype, (is_tiled(h) ? rows : h->chunk) * zr_head_step(h, of->shape.outputs));
     if (is_tiled(h)) {
-        h->columns = zr_carve_as(&carver, dtype, h->chunk * h->table->step);
+        h->columns = zr_carve_as(&carver, dtype, h->chunk * zr_head_step(h, h->table->step));
         h->dx = zr_carve_floats(&carver, rows * h->width);
     }
     h->scratch = zr_carve(&carver, zr_scratch_norm(backend, shape->threads, &h->norm.norm));
@@ -132,8 +144,8 @@ void zr_head_list_products(const zr_head *h, const zr_tensor_handle *table, int6
                            int64_t tokens, const zr_product *input, int calls,
                            zero_unit_sizes *sizes)
 {
-    const zr_product logits = zr_head_product(h->hyper, h->dtype, rows, tokens),
-                     weight = zr_head_product_weight(h->hyper, h->dtype, rows, tokens);
+    const zr_product logits = zr_head_product(h, rows, tokens),
+                     weight = zr_head_product_weight(h, rows, tokens);
     zr_product_append(sizes, &logits, zr_head_computes_twice(h) ? 2 * calls : calls, false);
     if (table->trains)
         zr_product_append(sizes, &weight, calls, false);
@@ -146,8 +158,8 @@ static void list_tile_products(const zr_head *h, int64_t rows, int calls, zero_u
     int last = h->table->tiles - 1;
     for (int t = last > 0 ? 0 : last; t <= last; t += ZR_MAX(last, 1)) {
         int64_t tokens = zr_lm_tile_tokens(h->hyper, t);
-        const zr_product input = is_tiled(h) ? zr_head_product_sum(h->hyper, h->dtype, rows, tokens)
-                                             : product_input(h, rows);
+        const zr_product input =
+            is_tiled(h) ? zr_head_product_sum(h, rows, tokens) : product_input(h, rows);
         zr_head_list_products(h, h->table, rows, tokens, &input, t < last ? calls * last : calls,
                               sizes);
     }
@@ -218,8 +230,11 @@ void *zr_head_normed_rows(const zr_head *h)
 
 static zr_loss loss_of_rows(const zr_head *h, int64_t rows, bool gradient)
 {
-    return (zr_loss){
-        .dtype = h->dtype, .rows = rows, .vocab = h->hyper->shape.outputs, .gradient = gradient};
+    return (zr_loss){.dtype = h->dtype,
+                     .rows = rows,
+                     .vocab = h->hyper->shape.outputs,
+                     .gradient = gradient,
+                     .step = zr_head_step(h, h->hyper->shape.outputs)};
 }
 
 // Computes the losses of the current chunk of a whole vocabulary and, if `gradient`, the gradients
@@ -230,9 +245,9 @@ static void whole_chunk(zr_head *h, bool gradient)
     void *x = zr_head_normed_rows(h);
     const void *table = zr_tensor_values(h->context, h->table, 0);
     const zr_loss loss = loss_of_rows(h, h->count, gradient);
-    const zr_product logits = zr_head_product(h->hyper, h->dtype, h->count, loss.vocab),
+    const zr_product logits = zr_head_product(h, h->count, loss.vocab),
                      input = product_input(h, h->count);
-    zr_product weight = zr_head_product_weight(h->hyper, h->dtype, h->count, loss.vocab);
+    zr_product weight = zr_head_product_weight(h, h->count, loss.vocab);
     int add = 0;
     if (!h->kept)
         zr_run(queue, zr_op_product(&logits, x, table, NULL, h->logits));
@@ -257,15 +272,16 @@ static bool next_chunk(zr_head *h)
     return h->count > 0;
 }
 
-// Copies the logits of the current chunk and a tile from or to dense columns.
+// Copies the logits of the current chunk and a tile from or to columns of their own.
 static void copy_logits(const zr_head *h, int tile, bool from_columns)
 {
-    int64_t size = (int64_t)zero_dtype_bytes(h->dtype), vocab = h->hyper->shape.outputs,
-            tokens = zr_lm_tile_tokens(h->hyper, tile);
-    char *logits = (char *)h->logits + (h->first * vocab + tile * h->table->step) * size;
+    int64_t size = (int64_t)zero_dtype_bytes(h->dtype),
+            row = zr_head_step(h, h->hyper->shape.outputs),
+            tokens = zr_lm_tile_tokens(h->hyper, tile), step = zr_head_step(h, tokens);
+    char *logits = (char *)h->logits + (h->first * row + tile * h->table->step) * size;
     zr_columns_copy(h->context->queue, h->count, tokens * size, from_columns ? h->columns : logits,
-                    (from_columns ? tokens : vocab) * size, from_columns ? logits : h->columns,
-                    (from_columns ? vocab : tokens) * size);
+                    (from_columns ? step : row) * size, from_columns ? logits : h->columns,
+                    (from_columns ? row : step) * size);
 }
 
 static void tile_logits(zr_head *h, int tile)
@@ -273,7 +289,7 @@ static void tile_logits(zr_head *h, int tile)
     const void *table = zr_tensor_values(h->context, h->table, tile);
     int64_t tokens = zr_lm_tile_tokens(h->hyper, tile);
     for (h->count = 0; next_chunk(h);) {
-        const zr_product product = zr_head_product(h->hyper, h->dtype, h->count, tokens);
+        const zr_product product = zr_head_product(h, h->count, tokens);
         zr_run(h->context->queue,
                zr_op_product(&product, zr_head_normed_rows(h), table, NULL, h->columns));
         copy_logits(h, tile, true);
@@ -288,8 +304,8 @@ static void tile_backward(zr_head *h, int tile)
     float *d_table = zr_tensor_gradient(h->context, h->table, tile, &add);
     int64_t tokens = zr_lm_tile_tokens(h->hyper, tile);
     for (h->count = 0; next_chunk(h);) {
-        zr_product weight = zr_head_product_weight(h->hyper, h->dtype, h->count, tokens),
-                   input = zr_head_product_sum(h->hyper, h->dtype, h->count, tokens);
+        zr_product weight = zr_head_product_weight(h, h->count, tokens),
+                   input = zr_head_product_sum(h, h->count, tokens);
         weight.add = add || h->first > 0;
         input.add = tile + 1 < h->table->tiles;
         copy_logits(h, tile, false);

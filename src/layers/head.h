@@ -10,6 +10,7 @@ typedef struct zr_head {
     const zr_lm_unit *hyper;
     zr_division division;
     int64_t width, rows, chunk;
+    int64_t step; // rows of logits begin at multiples of this, in elements
     zr_norm_layer norm;
     zero_dtype dtype;
     zr_norm_statistics statistics; // (own)
@@ -32,15 +33,15 @@ typedef struct zr_head {
     bool kept;     // the second time, the logits of the only chunk are still there
     // Of a whole vocabulary:
     const zr_tensor_handle *table;
-    void *logits;  // (chunk, V); tiled: (rows, V)
-    void *columns; // tiled: (chunk, tile) of logits, dense
+    void *logits;  // (chunk, V), rows zr_head_step apart; tiled: (rows, V)
+    void *columns; // tiled: (chunk, tile) of logits, rows zr_head_step apart
     float *dx;     // tiled: (rows, C)
     // Of one that is cut:
     const zr_lm_slices *slices;
     int here; // slices of this rank
     struct {
         int64_t tokens;
-        void *logits;    // (chunk, tokens) T
+        void *logits;    // (chunk, tokens) T, rows zr_head_step apart
         int32_t *target; // (rows) as tokens of the slice: see zr_row_ops.loss_parts
     } slice[ZR_MOST_LOCAL_SLICES];
     float *spare, *partials;
@@ -52,11 +53,15 @@ typedef struct zr_head {
 
 // The products of some rows with some tokens, all or those of a tile or slice.
 //   logits (rows, tokens) = x table^T;  dtable = dlogits^T x, fp32;  dx = dlogits table, fp32
-zr_product zr_head_product(const zr_lm_unit *of, zero_dtype dtype, int64_t rows, int64_t tokens);
-zr_product zr_head_product_weight(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
-                                  int64_t tokens);
-zr_product zr_head_product_sum(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
-                               int64_t tokens);
+zr_product zr_head_product(const zr_head *h, int64_t rows, int64_t tokens);
+zr_product zr_head_product_weight(const zr_head *h, int64_t rows, int64_t tokens);
+zr_product zr_head_product_sum(const zr_head *h, int64_t rows, int64_t tokens);
+// Returns the elements from one row of logits for these tokens to the next: as many, or more
+// where the backend wants its rows aligned (zr_backend.logit_step).
+static inline int64_t zr_head_step(const zr_head *h, int64_t tokens)
+{
+    return ZR_ROUND_UP(tokens, h->step);
+}
 void *zr_head_normed_rows(const zr_head *h); // of the current chunk
 // Lists the products of `calls` chunks, with these products for dx.
 void zr_head_list_products(const zr_head *h, const zr_tensor_handle *table, int64_t rows,
@@ -74,7 +79,8 @@ zero_status zr_head_prefer(zr_head *h);
 
 // head_labels.c. Finds where the micro-batch of a model with labels wants its logits.
 zero_status zr_head_find_scores(zr_head *h);
-// Copies logits (count, tokens) of the current chunk, which begin with output `first`.
+// Copies logits (count, tokens) of the current chunk, rows zr_head_step apart, which begin with
+// output `first`.
 void zr_head_keep_scores(const zr_head *h, const void *logits, int64_t first, int64_t tokens);
 
 // head_slices.c

@@ -24,7 +24,7 @@ zero_status zr_head_find_scores(zr_head *h)
 void zr_head_keep_scores(const zr_head *h, const void *logits, int64_t first, int64_t tokens)
 {
     const zr_conversion conversion = {h->dtype, ZERO_F32, tokens};
-    int64_t bytes = tokens * (int64_t)zero_dtype_bytes(h->dtype);
+    int64_t bytes = zr_head_step(h, tokens) * (int64_t)zero_dtype_bytes(h->dtype);
     if (!h->scores || tokens == 0)
         return;
     float *out = h->scores + first;

@@ -23,7 +23,7 @@ static void slices_lay_out(zr_head *h, zr_carver *carver)
         int number = zr_slices_first(h->slices) + i;
         int64_t tokens = zr_tokens_of_slice(h->slices, h->hyper->shape.outputs, number).count;
         h->slice[i].tokens = tokens;
-        h->slice[i].logits = zr_carve_as(carver, h->dtype, h->chunk * tokens);
+        h->slice[i].logits = zr_carve_as(carver, h->dtype, h->chunk * zr_head_step(h, tokens));
         h->slice[i].target = zr_carve(carver, sizeof *h->slice[i].target * (size_t)h->rows);
     }
 }
@@ -46,7 +46,7 @@ static void list_products(const zr_head *h, int64_t rows, int calls, zero_unit_s
 {
     for (int i = 0; i < h->here; i++) {
         int64_t tokens = h->slice[i].tokens;
-        const zr_product input = zr_head_product_sum(h->hyper, h->dtype, rows, tokens);
+        const zr_product input = zr_head_product_sum(h, rows, tokens);
         if (tokens > 0)
             zr_head_list_products(h, zr_lm_tensor(h->hyper, i, ZR_LM_TABLE), rows, tokens, &input,
                                   calls, sizes);
@@ -115,15 +115,15 @@ static zr_loss loss_of_slice(const zr_head *h, int slice, bool gradient)
                      .vocab = h->slice[slice].tokens,
                      .gradient = gradient,
                      .slices = h->slices->count,
-                     .stride = h->count};
+                     .stride = h->count,
+                     .step = zr_head_step(h, h->slice[slice].tokens)};
 }
 
 static void compute_loss_parts(zr_head *h, int slice)
 {
     zr_queue *queue = h->context->queue;
     const void *table = zr_tensor_values(h->context, zr_lm_tensor(h->hyper, slice, ZR_LM_TABLE), 0);
-    const zr_product product =
-        zr_head_product(h->hyper, h->dtype, h->count, h->slice[slice].tokens);
+    const zr_product product = zr_head_product(h, h->count, h->slice[slice].tokens);
     const zr_loss loss = loss_of_slice(h, slice, false);
     void *logits = h->slice[slice].logits;
     if (loss.vocab > 0)
@@ -152,8 +152,7 @@ static zero_status chunk_losses(zr_head *h, bool gradient)
 static void table_backward(zr_head *h, int slice)
 {
     zr_queue *queue = h->context->queue;
-    zr_product product =
-        zr_head_product_weight(h->hyper, h->dtype, h->count, h->slice[slice].tokens);
+    zr_product product = zr_head_product_weight(h, h->count, h->slice[slice].tokens);
     int add = 0;
     if (h->slice[slice].tokens == 0)
         return;
@@ -170,8 +169,7 @@ static zero_status input_of_slice(void *user, int slice, float *out)
     zr_head *h = user;
     zr_queue *queue = h->context->queue;
     const void *table = zr_tensor_values(h->context, zr_lm_tensor(h->hyper, slice, ZR_LM_TABLE), 0);
-    const zr_product product =
-        zr_head_product_sum(h->hyper, h->dtype, h->count, h->slice[slice].tokens);
+    const zr_product product = zr_head_product_sum(h, h->count, h->slice[slice].tokens);
     if (product.k == 0) {
         zr_run(queue, zr_op_fill(&(zr_bytes){h->count * h->width * (int64_t)sizeof *out}, out));
         return ZERO_OK;

@@ -56,7 +56,7 @@ static int64_t vocabulary_of_slice(const zr_lm_unit *hyper, int slice)
 static zr_product logits_product(const zr_lm_unit *hyper, zero_dtype dtype, int64_t wanted,
                                  int64_t tokens)
 {
-    zr_product product = zr_head_product(hyper, dtype, wanted, tokens);
+    zr_product product = zr_logits_product(hyper, dtype, wanted, tokens);
     product.out = ZERO_F32;
     return product;
 }

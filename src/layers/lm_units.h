@@ -92,7 +92,8 @@ zero_status zr_lm_batch_rows(const zero_context *context, int index, zero_dtype 
 // Returns the norm of `rows` rows of the stream; bias is ignored if the model's norms have no bias.
 zr_norm_layer zr_lm_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
                          const zr_tensor_handle *gain, const zr_tensor_handle *bias);
-// head.c: the head's final norm, of `rows` rows.
+// head.c: the head's final norm, of `rows` rows; and their logits (rows, tokens) = x table^T.
 zr_norm_layer zr_head_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows);
+zr_product zr_logits_product(const zr_lm_unit *of, zero_dtype dtype, int64_t rows, int64_t tokens);
 
 #endif

@@ -113,7 +113,7 @@ bool check_loss(simt::order how)
     for (int i = 0; i < rows * width; i++) // the largest comes late
         logits[i] = before[i] += (float)(i % width / 1000);
     zr_loss_args a = {};
-    a.target = target, a.logits = logits, a.row_loss = row_loss, a.vocab = width;
+    a.target = target, a.logits = logits, a.row_loss = row_loss, a.vocab = a.step = width;
     a.factor = 2, a.gradient = 1;
     if (!runs("loss", rows, 128, how, [&] { zr_loss(a); }))
         return false;

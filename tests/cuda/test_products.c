@@ -67,16 +67,16 @@ static cuda_tolerance tolerance_of(const zr_product *p, bool by_kernels)
 
 static void check_product(const zr_product *p, bool by_kernels)
 {
-    void *a = array_random(p->dtype, p->m * p->k, 1, p->gelu_a ? 2 : 1),
+    void *a = array_random(p->dtype, ZR_A_ROWS(p) * ZR_A_STEP(p), 1, p->gelu_a ? 2 : 1),
          *b = array_random(p->dtype, p->k * p->n, 2, 1),
          *operand = array_random(p->dtype, operand_count(p), 3, 2),
-         *d = array_random(p->out, p->m * p->n, 4, 1);
+         *d = array_random(p->out, p->m * ZR_D_STEP(p), 4, 1);
     char name[160];
-    snprintf(name, sizeof name, "m %d, n %d, k %d, types %d and %d%s%s%s%s, epilogue %d%s",
-             (int)p->m, (int)p->n, (int)p->k, (int)p->dtype, (int)p->out,
-             p->trans_a ? ", trans_a" : "", p->trans_b ? ", trans_b" : "",
-             p->gelu_a ? ", gelu_a" : "", p->add ? ", add" : "", (int)p->epilogue,
-             by_kernels ? " by a kernel" : "");
+    snprintf(name, sizeof name,
+             "m %d, n %d, k %d, types %d and %d%s%s%s%s, epilogue %d, steps %d and %d%s", (int)p->m,
+             (int)p->n, (int)p->k, (int)p->dtype, (int)p->out, p->trans_a ? ", trans_a" : "",
+             p->trans_b ? ", trans_b" : "", p->gelu_a ? ", gelu_a" : "", p->add ? ", add" : "",
+             (int)p->epilogue, (int)p->a_step, (int)p->d_step, by_kernels ? " by a kernel" : "");
     cuda_check(name, zr_op_product(p, a, b, p->epilogue ? operand : NULL, d),
                tolerance_of(p, by_kernels));
     array_free(a);
@@ -109,6 +109,27 @@ static void check_all_types(bool by_kernels)
 }
 
 static void products_agree_with_ref(void **state) { check_all_types(false); }
+
+// The products of a head whose logits have space between their rows; the last has no products.
+static void rows_may_lie_apart(void **state)
+{
+    const int64_t tokens[] = {1, 63, 65, 1003, 0};
+    for (int i = 0; i < STORAGE_TYPES * ZR_COUNT(tokens); i++) {
+        const int64_t n = tokens[i / STORAGE_TYPES], step = ZR_ROUND_UP(n + 1, (int64_t)64);
+        const zr_product of[] = {
+            {.m = 33, .n = n, .k = 24, .trans_b = true, .d_step = step},
+            {.m = n, .n = 24, .k = 33, .trans_a = true, .add = i % 2, .a_step = step},
+            {.m = 33, .n = 24, .k = n, .a_step = step},
+            {.m = 3, .n = 24, .k = n, .a_step = step, .d_step = 32},
+        };
+        for (int k = 0; k < ZR_COUNT(of); k++) {
+            zr_product p = of[k];
+            p.dtype = storage_types[i % STORAGE_TYPES];
+            p.out = k % 2 ? ZERO_F32 : p.dtype;
+            check_product(&p, false);
+        }
+    }
+}
 
 static void epilogues_of_kernels_agree_with_ref(void **state)
 {
@@ -460,6 +481,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_agree_with_ref),
+        cmocka_unit_test(rows_may_lie_apart),
         cmocka_unit_test(epilogues_of_kernels_agree_with_ref),
         cmocka_unit_test(sums_of_integers_are_exact),
         cmocka_unit_test(a_shape_is_chosen_for_once),

@@ -200,20 +200,22 @@ typedef struct loss_case {
 } loss_case;
 
 // Rows that ascend make every thread find a larger element again and again; some logits are
-// -infinity, and some rows do not count.
-static loss_case loss_case_new(zero_dtype dtype, int64_t rows, int64_t vocab, int32_t none)
+// -infinity, and some rows do not count. step: of zr_loss.
+static loss_case loss_case_new(zero_dtype dtype, int64_t rows, int64_t vocab, int64_t step,
+                               int32_t none)
 {
-    const int64_t n = rows * vocab;
+    const int64_t row_step = step ? step : vocab, n = rows * row_step;
     float *logits = floats_random(n, 1, 6);
-    loss_case c = {.of = {.dtype = dtype, .rows = rows, .vocab = vocab, .gradient = true},
-                   .target = (int32_t *)(void *)floats_new(rows),
-                   .weight = floats_random(rows, 2, 1),
-                   .row_loss = floats_new(rows),
-                   .factor = 0.37f};
+    loss_case c = {
+        .of = {.dtype = dtype, .rows = rows, .vocab = vocab, .gradient = true, .step = step},
+        .target = (int32_t *)(void *)floats_new(rows),
+        .weight = floats_random(rows, 2, 1),
+        .row_loss = floats_new(rows),
+        .factor = 0.37f};
     for (int64_t i = 0; i < rows; i++)
         c.target[i] = i % 5 == 3 ? none : (int32_t)(i * 7919 % vocab);
     for (int64_t i = 0; i < n; i++) {
-        int64_t row = i / vocab, j = i % vocab;
+        int64_t row = i / row_step, j = i % row_step;
         if (row % 3 == 1)
             logits[i] += 0.01f * (float)(j % 3000);
         if (row % 4 == 2 && j % 11 == 5 && j != c.target[row])
@@ -230,9 +232,9 @@ static void loss_case_free(loss_case *c)
     floats_free(c->weight), floats_free(c->row_loss), array_free(c->logits);
 }
 
-static void check_loss(zero_dtype dtype, int64_t rows, int64_t vocab)
+static void check_loss(zero_dtype dtype, int64_t rows, int64_t vocab, int64_t step)
 {
-    loss_case c = loss_case_new(dtype, rows, vocab, -1);
+    loss_case c = loss_case_new(dtype, rows, vocab, step, -1);
     const cuda_tolerance gradient = {2e-6, 2e-7}, loss = {1e-6, 3e-7};
     cuda_check_one("loss", zr_op_loss(&c.of, c.target, &c.factor, NULL, c.logits, c.row_loss),
                    gradient, ROW_LOSS, loss);
@@ -247,10 +249,11 @@ static void check_loss(zero_dtype dtype, int64_t rows, int64_t vocab)
 static void losses_agree(void **state)
 {
     for (int t = 0; t < STORAGE_TYPES; t++) {
-        check_loss(storage_types[t], 33, 1);
-        check_loss(storage_types[t], 9, 72);
-        check_loss(storage_types[t], 33, 1003);
-        check_loss(storage_types[t], t == 1 ? 4 : 1, 50257);
+        check_loss(storage_types[t], 33, 1, t == 1 ? 64 : 0);
+        check_loss(storage_types[t], 9, 72, 0);
+        check_loss(storage_types[t], 33, 1003, 0);
+        check_loss(storage_types[t], 33, 1003, 1024);
+        check_loss(storage_types[t], t == 1 ? 4 : 1, 50257, t == 2 ? 0 : 50304);
     }
 }
 
@@ -260,13 +263,15 @@ static void parts_agree(void **state)
     const cuda_tolerance near = {1e-6, 0};
     for (int t = 0; t < STORAGE_TYPES; t++)
         for (int v = 0; v < ZR_COUNT(vocabs); v++) {
-            loss_case c = loss_case_new(storage_types[t], 21, ZR_MAX(vocabs[v], 1), ZR_TARGET_NONE);
+            const int64_t step = v % 2 ? ZR_ROUND_UP(vocabs[v], (int64_t)64) : 0;
+            loss_case c =
+                loss_case_new(storage_types[t], 21, ZR_MAX(vocabs[v], 1), step, ZR_TARGET_NONE);
             zr_loss_part *parts = (zr_loss_part *)(void *)floats_new(4 * 21);
             c.of.vocab = vocabs[v];
             c.target[4] = -7;                       // in a slice before
             c.target[5] = (int32_t)vocabs[v] + 2;   // in a slice after
             for (int64_t j = 0; j < vocabs[v]; j++) // no logit of this row is above -infinity
-                memcpy(array_at(c.of.dtype, c.logits, 6 * vocabs[v] + j),
+                memcpy(array_at(c.of.dtype, c.logits, 6 * ZR_LOGIT_STEP(&c.of) + j),
                        c.of.dtype == ZERO_F32    ? (const void *)&(float){-INFINITY}
                        : c.of.dtype == ZERO_BF16 ? (const void *)&(uint16_t){0xff80}
                                                  : (const void *)&(uint16_t){0xfc00},
@@ -280,14 +285,14 @@ static void parts_agree(void **state)
 // Finishes slice 0 of a vocabulary that has `slices` alike, whose parts come from ref.
 static void check_finish(zr_queue *ref, zero_dtype dtype, int slices)
 {
-    enum { ROWS = 17, VOCAB = 100, STRIDE = ROWS + 2 };
-    loss_case c = loss_case_new(dtype, ROWS, VOCAB, ZR_TARGET_NONE);
+    enum { ROWS = 17, VOCAB = 100, STEP = 128, STRIDE = ROWS + 2 };
+    loss_case c = loss_case_new(dtype, ROWS, VOCAB, slices % 2 ? STEP : 0, ZR_TARGET_NONE);
     const cuda_tolerance gradient = {2e-6, 2e-7}, loss = {1e-6, 3e-7};
     zr_loss_part *parts = (zr_loss_part *)(void *)floats_new(4 * STRIDE * slices);
     int32_t *aims = (int32_t *)(void *)floats_new(ROWS);
     memset(parts, 0, sizeof *parts * (size_t)(STRIDE * slices));
     for (int slice = 0; slice < slices; slice++) {
-        void *logits = slice ? array_random(dtype, ROWS * VOCAB, 50 + (uint64_t)slice, 5) : NULL;
+        void *logits = slice ? array_random(dtype, ROWS * STEP, 50 + (uint64_t)slice, 5) : NULL;
         for (int i = 0; i < ROWS; i++) // every third row's target lies in the last slice
             aims[i] = c.target[i] < 0
                           ? ZR_TARGET_NONE
@@ -328,7 +333,7 @@ static void one_slice_is_the_whole(void **state)
 {
     enum { ROWS = 6, VOCAB = 1003 };
     for (int t = 0; t < STORAGE_TYPES; t++) {
-        loss_case c = loss_case_new(storage_types[t], ROWS, VOCAB, ZR_TARGET_NONE);
+        loss_case c = loss_case_new(storage_types[t], ROWS, VOCAB, 0, ZR_TARGET_NONE);
         const int64_t row = VOCAB * (int64_t)zero_dtype_bytes(c.of.dtype);
         pinned target = pinned_of(c.target, ROWS * 4), whole = pinned_of(c.logits, ROWS * row),
                sliced = pinned_of(c.logits, ROWS * row), parts = pinned_of(NULL, ROWS * 16),
@@ -367,7 +372,7 @@ static void softmax_agrees(void **state)
     const matrix_size of[] = {{33, 1}, {33, 72}, {5, 1003}, {2, 9001}};
     for (int t = 0; t < STORAGE_TYPES; t++)
         for (int s = 0; s < ZR_COUNT(of); s++) {
-            loss_case c = loss_case_new(storage_types[t], of[s].rows, of[s].width, -1);
+            loss_case c = loss_case_new(storage_types[t], of[s].rows, of[s].width, 0, -1);
             cuda_check("softmax",
                        zr_op_softmax(&(zr_matrix){.dtype = storage_types[t],
                                                   .rows = of[s].rows,

@@ -322,6 +322,7 @@ static const zr_backend far_backend = {
     .name = "far",
     .host = "ref",
     .logit_bytes = FAR_LOGIT_BYTES,
+    .logit_step = 8,
     .runtime_bytes = FAR_RUNTIME_BYTES,
     .run = submit,
     .scratch = scratch_of,

@@ -60,6 +60,12 @@ static void logits_are_as_many_as_the_device_computes_at_once(void **state)
     assert_true(of_device > of_host && of_device * 4 * 50257 <= FAR_LOGIT_BYTES);
     assert_true((int64_t)(device.workspace_bytes - host.workspace_bytes) >
                 (of_device - of_host) * 4 * 50257 / 2);
+    // Rows of logits begin at multiples of 8 elements, where the device wants that.
+    zr_backend dense = *queue->backend;
+    dense.logit_step = 0;
+    assert_int_equal(head->ops->sizes_on(head, &dense, &shape, NULL, &host), ZERO_OK);
+    int64_t space = (int64_t)(device.workspace_bytes - host.workspace_bytes) - of_device * 4 * 7;
+    assert_true(space > -64 && space < 64);
     zero_gpt2_destroy(model);
     close_far(queue);
 }

@@ -228,7 +228,7 @@ static zero_status cpu_dnnl_run(zr_queue *queue, const zr_product *product, cons
     cache *of = queue->impl;
     zr_product plain = onednn_product(product);
     zr_cpu_matmul *entry;
-    ZERO_TRY(zr_product_check(product, error));
+    ZERO_TRY(zr_product_check_dense(product, error));
     if (!is_for_onednn(of, product))
         return of->otherwise->run(queue, product, a, b, operand, d, error);
     ZERO_TRY(zr_cpu_matmul_find_or_create(of->matmuls, queue->threads, &plain, &entry, error));
@@ -244,7 +244,7 @@ static size_t cpu_dnnl_scratch(zr_queue *queue, const zr_product *product)
     cache *of = queue->impl;
     zr_product plain = onednn_product(product);
     sizes *known;
-    if (zr_product_check(product, NULL) != ZERO_OK)
+    if (zr_product_check_dense(product, NULL) != ZERO_OK)
         return 0;
     if (!is_for_onednn(of, product))
         return of->otherwise->scratch(queue, product);

@@ -13,7 +13,7 @@
 
 typedef struct softmax_job {
     zero_dtype dtype;
-    int64_t width;
+    int64_t width, step; // step: from a row to the next
     float factor;
     const float *weight; // (rows) of the gradients; NULL: all are 1
     void *x;
@@ -31,7 +31,7 @@ typedef struct softmax_job {
 
 static void *softmax_row(const softmax_job *job, int64_t i)
 {
-    return (char *)job->x + i * job->width * (int64_t)zero_dtype_bytes(job->dtype);
+    return (char *)job->x + i * job->step * (int64_t)zero_dtype_bytes(job->dtype);
 }
 
 INLINE float row_largest(zero_dtype type, const void *x, int64_t width)
@@ -165,6 +165,7 @@ void ZR_CPU_TABLE(zr_cpu_loss)(zr_queue *queue, const zr_loss *loss, const int32
 {
     softmax_job job = {.dtype = loss->dtype,
                        .width = loss->vocab,
+                       .step = ZR_LOGIT_STEP(loss),
                        .factor = loss->gradient && factor ? *factor : 0,
                        .weight = weight,
                        .x = logits,
@@ -205,6 +206,7 @@ void ZR_CPU_TABLE(zr_cpu_loss_parts)(zr_queue *queue, const zr_loss *loss, const
 {
     softmax_job job = {.dtype = loss->dtype,
                        .width = loss->vocab,
+                       .step = ZR_LOGIT_STEP(loss),
                        .x = (void *)logits,
                        .target = target,
                        .parts = parts};
@@ -237,6 +239,7 @@ void ZR_CPU_TABLE(zr_cpu_loss_finish)(zr_queue *queue, const zr_loss *loss,
 {
     softmax_job job = {.dtype = loss->dtype,
                        .width = loss->vocab,
+                       .step = ZR_LOGIT_STEP(loss),
                        .factor = loss->gradient && factor ? *factor : 0,
                        .weight = weight,
                        .x = logits,
@@ -268,7 +271,8 @@ static void softmax_rows(const void *job_, int64_t first, int64_t last, int work
 
 void ZR_CPU_TABLE(zr_cpu_softmax)(zr_queue *queue, const zr_matrix *matrix, void *x)
 {
-    softmax_job job = {.dtype = matrix->dtype, .width = matrix->width, .x = x};
+    softmax_job job = {
+        .dtype = matrix->dtype, .width = matrix->width, .step = matrix->width, .x = x};
     zr_cpu_for(queue, matrix->rows, rows_worth(matrix->width), softmax_rows, &job);
 }
 

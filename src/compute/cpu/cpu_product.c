@@ -373,7 +373,7 @@ static size_t cpu_product_scratch(zr_queue *queue, const zr_product *product)
 static zero_status check_product(zr_queue *queue, const zr_product *product, zero_error *error)
 {
     size_t needed = cpu_product_scratch(queue, product);
-    ZERO_TRY(zr_product_check(product, error));
+    ZERO_TRY(zr_product_check_dense(product, error));
     if (queue->scratch_bytes < needed)
         return zr_fail(
             error, ZERO_ERR_INTERNAL,

@@ -15,7 +15,7 @@ typedef struct operands {
 static double a_get(const operands *of, int64_t i, int64_t t)
 {
     const zr_product *p = of->product;
-    double x = ref_get(p->dtype, of->a, p->trans_a ? t * p->m + i : i * p->k + t);
+    double x = ref_get(p->dtype, of->a, p->trans_a ? t * ZR_A_STEP(p) + i : i * ZR_A_STEP(p) + t);
     uint32_t stored = 0;
     if (!p->gelu_a)
         return x;
@@ -40,7 +40,7 @@ static double b_get(const operands *of, int64_t t, int64_t j)
 static double apply_epilogue(const operands *of, double sum, int64_t i, int64_t j)
 {
     const zr_product *p = of->product;
-    int64_t at = i * p->n + j;
+    int64_t at = i * ZR_D_STEP(p) + j;
     if (p->epilogue == ZR_EPILOGUE_BIAS)
         return sum + ref_get(p->dtype, of->operand, j);
     if (p->epilogue == ZR_EPILOGUE_GELU_BACKWARD)
@@ -58,7 +58,8 @@ static void multiply_tile(const operands *of, int64_t i, int64_t first, int64_t 
             sum[j] += x * b_get(of, t, first + j);
     }
     for (int64_t j = 0; j < count; j++)
-        ref_put(p->out, of->d, i * p->n + first + j, apply_epilogue(of, sum[j], i, first + j));
+        ref_put(p->out, of->d, i * ZR_D_STEP(p) + first + j,
+                apply_epilogue(of, sum[j], i, first + j));
 }
 
 static void multiply(zr_queue *queue, const operands *of)

@@ -177,7 +177,7 @@ void zr_ref_loss(zr_queue *queue, const zr_loss *loss, const int32_t *target, co
                  const float *weight, void *logits, float *row_loss)
 {
     for (int64_t i = 0; i < loss->rows; i++) {
-        int64_t at = i * loss->vocab;
+        int64_t at = i * ZR_LOGIT_STEP(loss);
         bool counts = target[i] >= 0;
         double by = ref_row_factor(loss, factor, weight, i);
         double largest = counts ? ref_largest_of(loss->dtype, logits, at, loss->vocab) : 0,
@@ -198,7 +198,7 @@ void zr_ref_loss_parts(zr_queue *queue, const zr_loss *loss, const int32_t *targ
                        const void *logits, zr_loss_part *parts)
 {
     for (int64_t i = 0; i < loss->rows; i++) {
-        int64_t at = i * loss->vocab;
+        int64_t at = i * ZR_LOGIT_STEP(loss);
         parts[i] = (zr_loss_part){.largest = -INFINITY, .aimed = -INFINITY};
         if (target[i] == ZR_TARGET_NONE)
             continue;
@@ -216,7 +216,7 @@ void zr_ref_loss_finish(zr_queue *queue, const zr_loss *loss, const zr_loss_part
                         void *logits, float *row_loss)
 {
     for (int64_t i = 0; i < loss->rows; i++) {
-        int64_t at = i * loss->vocab;
+        int64_t at = i * ZR_LOGIT_STEP(loss);
         bool counts = target[i] != ZR_TARGET_NONE;
         double by = ref_row_factor(loss, factor, weight, i);
         zr_loss_part whole = zr_loss_parts_join(parts + i, loss->slices, loss->stride);

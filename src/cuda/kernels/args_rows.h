@@ -61,6 +61,7 @@ ZR_ARGS_DECLARE(norm_backward)
     P(void, logits)                                                                                \
     P(float, row_loss)                                                                             \
     V(int64_t, vocab)                                                                              \
+    V(int64_t, step)                                                                               \
     V(float, factor)                                                                               \
     V(int32_t, gradient)                                                                           \
     V(int32_t, type)                                                                               \
@@ -73,6 +74,7 @@ ZR_ARGS_DECLARE(loss)
     P(const void, logits)                                                                          \
     P(zr_kernel_loss_part, parts)                                                                  \
     V(int64_t, vocab)                                                                              \
+    V(int64_t, step)                                                                               \
     V(int32_t, type)                                                                               \
     V(int32_t, none)
 ZR_ARGS_DECLARE(loss_parts)
@@ -85,6 +87,7 @@ ZR_ARGS_DECLARE(loss_parts)
     P(void, logits)                                                                                \
     P(float, row_loss)                                                                             \
     V(int64_t, vocab)                                                                              \
+    V(int64_t, step)                                                                               \
     V(int64_t, stride)                                                                             \
     V(float, factor)                                                                               \
     V(int32_t, slices)                                                                             \

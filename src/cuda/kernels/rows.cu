@@ -238,7 +238,7 @@ template <int TYPE> __device__ __forceinline__ void run(const zr_loss_args &a)
 {
     const int64_t row = blockIdx.x;
     const int32_t target = a.target[row];
-    word<TYPE> *logits = (word<TYPE> *)a.logits + row * a.vocab;
+    word<TYPE> *logits = (word<TYPE> *)a.logits + row * a.step;
     if (target < 0) {
         if (threadIdx.x == 0)
             a.row_loss[row] = 0;
@@ -260,7 +260,7 @@ template <int TYPE> __device__ __forceinline__ void run(const zr_loss_parts_args
 {
     const int64_t row = blockIdx.x;
     const int32_t target = a.target[row];
-    const word<TYPE> *logits = (const word<TYPE> *)a.logits + row * a.vocab;
+    const word<TYPE> *logits = (const word<TYPE> *)a.logits + row * a.step;
     zr_kernel_loss_part part = {-infinity(), -infinity(), 0};
     if (target != a.none) {
         const row_peak peak = find_peak<TYPE>(logits, a.vocab);
@@ -299,7 +299,7 @@ template <int TYPE> __device__ __forceinline__ void run(const zr_loss_finish_arg
     __shared__ double shared_sum;
     const int64_t row = blockIdx.x;
     const int32_t target = a.target[row];
-    word<TYPE> *logits = (word<TYPE> *)a.logits + row * a.vocab;
+    word<TYPE> *logits = (word<TYPE> *)a.logits + row * a.step;
     row_peak peak = {-infinity(), 0};
     float aimed = -infinity();
     if (target == a.none) {
