@@ -22,17 +22,6 @@ static inline int64_t words_of(bool pairs, int64_t count)
     return pairs ? (count + 1) / 2 : count;
 }
 
-INLINE vf vf_multiply_add(vf a, vf b, vf sum) // fused, where that is an instruction
-{
-#if LANES == 16
-    return _mm512_fmadd_ps(a, b, sum);
-#elif LANES == 8
-    return _mm256_fmadd_ps(a, b, sum);
-#else
-    return sum + a * b;
-#endif
-}
-
 // sum + a * b, or of pairs both products, the second element's first.
 INLINE vf vf_add_product(bool pairs, vf sum, vf a, vf b)
 {

@@ -60,13 +60,7 @@ static const coder unsigned_coder = {
 
 INLINE vf on_line(line of, vf x) // how it is rounded does not matter
 {
-#if LANES == 16
-    return _mm512_fmadd_ps(x, vf_all(of.slope), vf_all(of.start));
-#elif LANES == 8 && defined(__FMA__)
-    return _mm256_fmadd_ps(x, vf_all(of.slope), vf_all(of.start));
-#else
-    return x * of.slope + of.start;
-#endif
+    return vf_multiply_add(x, vf_all(of.slope), vf_all(of.start));
 }
 
 INLINE vf magnitude(vf x) { return (vf)((vi)x & 0x7fffffff); }

@@ -11,8 +11,8 @@ namespace {
 // ---- element by element ----
 
 // Updates the states of an element and returns its new weight, or LAMB's direction. Multiplies and
-// additions are fused where the compiler fuses them for processors with such instructions, so that
-// states have the same bits on the card and on its host (compute/cpu/cpu_optimizer.c).
+// additions are fused where compute/cpu/cpu_optimizer.c fuses them on processors with such
+// instructions, so that states have the same bits on the card and on its host.
 template <int kind>
 __device__ __forceinline__ float updated(const zr_update_args &a, float g, float p, float &s0,
                                          float &s1)
