@@ -20,28 +20,31 @@ static void put_line(const char *line)
     (void)kept; // nobody is left to inform
 }
 
-static void announce_end(int number)
+static void announce_end(int number, bool asked_before)
 {
-    if (announces && !stop)
+    if (asked_before)
+        put_line("stopped at once, without saving: steps since the last checkpoint are lost\n");
+    else
         put_line(number == SIGINT
                      ? "ending after this step, then saving (in the start-up: before the first "
                        "step); Ctrl-C again stops at once, without saving\n"
                      : "asked to end: ending after this step, then saving (in the start-up: before "
                        "the first step); a second signal stops at once, without saving\n");
-    else if (announces)
-        put_line("stopped at once, without saving: steps since the last checkpoint are lost\n");
 }
 
 static void remember_signal(int number) { stop = number; }
 
+// Two signals may run this at the same time, one inside of the other or on another thread: one of
+// them is the first.
 static void remember_or_exit(int number)
 {
     int before = errno;
-    announce_end(number);
+    const bool asked_before = __atomic_exchange_n(&stop, number, __ATOMIC_SEQ_CST) != 0;
+    if (announces)
+        announce_end(number, asked_before);
     errno = before;
-    if (stop)
+    if (asked_before)
         _exit(128 + number);
-    stop = number;
 }
 
 static void count_note(int number) { notes++; }

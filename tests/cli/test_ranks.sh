@@ -67,6 +67,19 @@ wait $parent || got=$?
 [ $got -eq 143 ] || [ $got -eq 130 ] || fail "asked twice: $got, $(cat err.txt)"
 grep -q '^stopped at once, without saving' err.txt || fail "asked twice, and not told: $(cat err.txt)"
 gone
+# The second signal comes while the first one's line waits for a full pipe: it still is the second.
+mkfifo said && exec 9<>said
+timeout 0.5 cat /dev/zero >&9
+rm -rf run
+"$ZERO" train --new $TINY --data "$TEXT" --val none --threads 1 --quiet --micro-batch 1 --steps 10000000 --out run >out.txt 2>said &
+parent=$!
+for _ in $(seq 600); do [ -s run/metrics.jsonl ] && break; sleep 0.05; done
+for signal in TERM INT; do kill -$signal $parent; sleep 0.3; done
+timeout 3 cat <&9 | tr -d '\0' >err.txt
+exec 9>&-
+kill -KILL $parent 2>/dev/null # where it still runs
+wait $parent
+[ "$(grep -c '^stopped at once' err.txt)" -eq 1 ] && [ "$(grep -c 'ending after this step' err.txt)" -le 1 ] || fail "the second of two signals at once: $(cat err.txt)"
 start
 children=$(children_of $parent)
 kill -KILL $parent
