@@ -6,13 +6,14 @@ now() { date +%s%N; }
 parent=
 trap '[ -z "$parent" ] || kill -KILL $parent 2>/dev/null; cd /; rm -rf "$WORK"' EXIT
 ours_in_shm() { find /dev/shm -maxdepth 1 -iname '*zero*' ! -type d 2>/dev/null; } # directories are other tests' own, which run beside this one
-start() { # the parent's number in $parent, once step lines come
+training() { # training STDERR OPTION...: the parent's number in $parent, once step lines come
     rm -rf run
-    "$ZERO" train --new $TINY --data "$TEXT" --val none --threads 1 --quiet --ranks 3 --stage 3 --micro-batch 1 --steps 10000000 --out run >out.txt 2>err.txt &
+    "$ZERO" train --new $TINY --data "$TEXT" --val none --threads 1 --quiet --micro-batch 1 --steps 10000000 "${@:2}" --out run >out.txt 2>"$1" &
     parent=$!
     for _ in $(seq 600); do [ -s run/metrics.jsonl ] && return; sleep 0.05; done
-    fail "no step within 30 s: $(cat err.txt)"
+    fail "no step within 30 s: $(timeout 1 cat "$1")"
 }
+start() { training err.txt --ranks 3 --stage 3; }
 gone() { # the ranks of a parent that could not wait for them die with it
     local left
     for _ in $(seq 40); do
@@ -70,10 +71,7 @@ gone
 # The second signal comes while the first one's line waits for a full pipe: it still is the second.
 mkfifo said && exec 9<>said
 timeout 0.5 cat /dev/zero >&9
-rm -rf run
-"$ZERO" train --new $TINY --data "$TEXT" --val none --threads 1 --quiet --micro-batch 1 --steps 10000000 --out run >out.txt 2>said &
-parent=$!
-for _ in $(seq 600); do [ -s run/metrics.jsonl ] && break; sleep 0.05; done
+training said
 for signal in TERM INT; do kill -$signal $parent; sleep 0.3; done
 timeout 3 cat <&9 | tr -d '\0' >err.txt
 exec 9>&-
@@ -87,10 +85,7 @@ kill -KILL $parent
 gone
 
 # A stopped rank ends the run within the deadline.
-rm -rf run
-"$ZERO" train --new $TINY --data "$TEXT" --val none --threads 1 --quiet --ranks 2 --stage 3 --micro-batch 1 --steps 10000000 --timeout 1 --out run >out.txt 2>err.txt &
-parent=$!
-for _ in $(seq 600); do [ -s run/metrics.jsonl ] && break; sleep 0.05; done
+training err.txt --ranks 2 --stage 3 --timeout 1
 children=$(children_of $parent)
 begin=$(now)
 kill -STOP "$(echo "$children" | tail -1)"

@@ -31,9 +31,9 @@ INLINE void momentum_over(const momentum_job *job, zero_dtype gradient, zero_dty
         __builtin_prefetch(job->direction + (i + AHEAD) * size, 1);
         vf g = vf_get_as(gradient, job->gradient, i, left) * scale,
            m = vf_get_as(states, job->state0, i, left);
-        m = vf_multiply_add(g - m, vf_all(take), m);
+        m = vf_scaled_plus(g - m, take, m);
         vf_put_as(states, job->state0, i, left, m);
-        vf u = job->nesterov ? vf_multiply_add(m - g, vf_all(-take), m) : m;
+        vf u = job->nesterov ? vf_scaled_plus(m - g, -take, m) : m;
         vf_put_as(states, job->direction, i, left, vf_rounded_to(ZERO_BF16, u));
     }
 }
@@ -80,8 +80,8 @@ INLINE void orthogonal_over(const orthogonal_job *job, zero_dtype states, zero_d
         int64_t left = end - i;
         __builtin_prefetch(job->master + i + AHEAD, 1);
         __builtin_prefetch(job->direction + (i + AHEAD) * size);
-        vf p = vf_multiply_add(vf_get(job->master + i, left), vf_all(keep),
-                               -(vf_get_as(states, job->direction, i, left) * step));
+        vf p = vf_scaled_plus(vf_get(job->master + i, left), keep,
+                              -(vf_get_as(states, job->direction, i, left) * step));
         vf_put(job->master + i, left, p);
         if (copy != ZERO_F32)
             vf_put_as(copy, job->parameters, i, left, p);
@@ -127,8 +127,7 @@ static void average_tasks(const void *job_, int64_t first, int64_t last, int wor
         __builtin_prefetch(job->master + i + AHEAD);
         __builtin_prefetch(job->average + i + AHEAD, 1);
         vf e = vf_get(job->average + i, left), p = vf_get(job->master + i, left);
-        vf_put(job->average + i, left,
-               job->take == 1 ? p : vf_multiply_add(p - e, vf_all(job->take), e));
+        vf_put(job->average + i, left, job->take == 1 ? p : vf_scaled_plus(p - e, job->take, e));
     }
 }
 

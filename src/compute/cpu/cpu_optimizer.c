@@ -1,11 +1,12 @@
 // Optimizer updates go once over master weights, states, gradients and the 16-bit copy of the
 // weights. They are bound by memory. Constants are prepared in double.
 //
-// Invariant: an element's result depends neither on its place in a range, nor on the number of
-// threads, nor on the compiler's options, so that any cut of a vector (shards, sub-groups) gives
-// the same bits, and the kernels of a card give them, too (cuda/kernels/states.cu): what is fused
-// is written so. SGD without momentum keeps no buffer: state0 may then be NULL. square_sums keeps
-// eight sums in double on every instruction set, as ref/ does, so all of them give the same bits.
+// Invariant: an element's result depends neither on its place in a range nor on the number of
+// threads, so that any cut of a vector (shards, sub-groups) gives the same bits. With AVX2 and
+// later it does not depend on the compiler either, which finds written what is fused, so that a
+// card's kernels give the same bits (cuda/kernels/states.cu). SGD without momentum keeps no buffer:
+// state0 may then be NULL. square_sums keeps eight sums in double on every instruction set, as ref/
+// does, so all of them give the same bits.
 #include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_squares.h"
 
@@ -62,12 +63,6 @@ typedef struct job_types { // constants in each loop; copy: ZERO_F32 if no copy 
 // Updates one vector, elements i .. i+left-1, but not its copy.
 typedef void vector_body(const update_job *job, job_types types, int64_t i, int64_t left);
 
-// value * by + term, with one rounding where the processor has such an instruction.
-INLINE vf scaled_plus(vf value, float by, vf term)
-{
-    return vf_multiply_add(value, vf_all(by), term);
-}
-
 INLINE vf gradient_get(const update_job *job, job_types types, int64_t i, int64_t left)
 {
     return vf_get_as(types.gradient, job->at.gradient, i, left) * job->scale;
@@ -76,8 +71,8 @@ INLINE vf gradient_get(const update_job *job, job_types types, int64_t i, int64_
 // The gradient, and the weights' decay as a part of it.
 INLINE vf decayed_gradient(const update_job *job, job_types types, int64_t i, int64_t left, vf p)
 {
-    return scaled_plus(vf_get_as(types.gradient, job->at.gradient, i, left), job->scale,
-                       p * job->weight_decay);
+    return vf_scaled_plus(vf_get_as(types.gradient, job->at.gradient, i, left), job->scale,
+                          p * job->weight_decay);
 }
 
 INLINE vf state0_get(const update_job *job, job_types types, int64_t i, int64_t left)
@@ -152,19 +147,19 @@ static void tasks_run(const zr_queue *queue, zr_cpu_body *body, const update_job
 
 INLINE vf root_plus_epsilon(const update_job *job, vf v)
 {
-    return scaled_plus(vf_sqrt(v), job->root, vf_all(job->epsilon));
+    return vf_scaled_plus(vf_sqrt(v), job->root, vf_all(job->epsilon));
 }
 
 INLINE void adam_vector(const update_job *job, job_types types, int64_t i, int64_t left)
 {
     vf p = vf_get(job->at.master + i, left);
     vf g = decayed_gradient(job, types, i, left, p);
-    vf m = scaled_plus(state0_get(job, types, i, left), job->keep0, g * job->take0);
-    vf v = scaled_plus(state1_get(job, types, i, left), job->keep1, g * g * job->take1);
+    vf m = vf_scaled_plus(state0_get(job, types, i, left), job->keep0, g * job->take0);
+    vf v = vf_scaled_plus(state1_get(job, types, i, left), job->keep1, g * g * job->take1);
     vf_put_as(types.states, job->at.state0, i, left, m);
     vf_put_as(types.states, job->at.state1, i, left, v);
     vf_put(job->at.master + i, left,
-           scaled_plus(p, job->keep_p, -(job->step * m / root_plus_epsilon(job, v))));
+           vf_scaled_plus(p, job->keep_p, -(job->step * m / root_plus_epsilon(job, v))));
 }
 
 static void adam_tasks(const void *job, int64_t first, int64_t last, int worker)
@@ -191,12 +186,12 @@ INLINE void sgd_vector(const update_job *job, job_types types, int64_t i, int64_
     vf g = decayed_gradient(job, types, i, left, p);
     if (job->momentum != 0) {
         vf buffer = job->first ? g
-                               : scaled_plus(state0_get(job, types, i, left), job->momentum,
-                                             g * job->take0);
+                               : vf_scaled_plus(state0_get(job, types, i, left), job->momentum,
+                                                g * job->take0);
         vf_put_as(types.states, job->at.state0, i, left, buffer);
-        g = job->nesterov ? scaled_plus(buffer, job->momentum, g) : buffer;
+        g = job->nesterov ? vf_scaled_plus(buffer, job->momentum, g) : buffer;
     }
-    vf_put(job->at.master + i, left, scaled_plus(g, -job->step, p));
+    vf_put(job->at.master + i, left, vf_scaled_plus(g, -job->step, p));
 }
 
 static void sgd_tasks(const void *job, int64_t first, int64_t last, int worker)
@@ -237,11 +232,11 @@ INLINE void lion_vector(const update_job *job, job_types types, int64_t i, int64
 {
     vf p = vf_get(job->at.master + i, left), g = gradient_get(job, types, i, left);
     vf m = state0_get(job, types, i, left);
-    vf c = scaled_plus(m, job->keep0, g * job->take0);
+    vf c = vf_scaled_plus(m, job->keep0, g * job->take0);
     // Zero stays zero, and NaN stays NaN.
     vf sign = vf_select(c > 0, vf_all(1), vf_select(c < 0, vf_all(-1), c));
-    vf_put_as(types.states, job->at.state0, i, left, scaled_plus(m, job->keep1, g * job->take1));
-    vf_put(job->at.master + i, left, scaled_plus(p, job->keep_p, -(sign * job->step)));
+    vf_put_as(types.states, job->at.state0, i, left, vf_scaled_plus(m, job->keep1, g * job->take1));
+    vf_put(job->at.master + i, left, vf_scaled_plus(p, job->keep_p, -(sign * job->step)));
 }
 
 static void lion_tasks(const void *job, int64_t first, int64_t last, int worker)
@@ -287,13 +282,13 @@ void ZR_CPU_TABLE(zr_cpu_update)(zr_queue *queue, const zr_update *update,
 INLINE void lamb_vector(const update_job *job, job_types types, int64_t i, int64_t left)
 {
     vf g = gradient_get(job, types, i, left);
-    vf m = scaled_plus(state0_get(job, types, i, left), job->keep0, g * job->take0);
-    vf v = scaled_plus(state1_get(job, types, i, left), job->keep1, g * g * job->take1);
+    vf m = vf_scaled_plus(state0_get(job, types, i, left), job->keep0, g * job->take0);
+    vf v = vf_scaled_plus(state1_get(job, types, i, left), job->keep1, g * g * job->take1);
     vf_put_as(types.states, job->at.state0, i, left, m);
     vf_put_as(types.states, job->at.state1, i, left, v);
     vf p = vf_get(job->at.master + i, left);
     vf_put(job->at.direction + i, left,
-           scaled_plus(p, job->weight_decay, m * job->step / root_plus_epsilon(job, v)));
+           vf_scaled_plus(p, job->weight_decay, m * job->step / root_plus_epsilon(job, v)));
 }
 
 static void lamb_tasks(const void *job, int64_t first, int64_t last, int worker)
@@ -322,8 +317,8 @@ void ZR_CPU_TABLE(zr_cpu_lamb_direction)(zr_queue *queue, const zr_update *updat
 INLINE void subtract_vector(const update_job *job, job_types types, int64_t i, int64_t left)
 {
     vf_put(job->at.master + i, left,
-           scaled_plus(vf_get(job->at.direction + i, left), -job->scale,
-                       vf_get(job->at.master + i, left)));
+           vf_scaled_plus(vf_get(job->at.direction + i, left), -job->scale,
+                          vf_get(job->at.master + i, left)));
 }
 
 static void subtract_tasks(const void *job, int64_t first, int64_t last, int worker)

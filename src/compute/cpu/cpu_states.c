@@ -60,7 +60,7 @@ static const coder unsigned_coder = {
 
 INLINE vf on_line(line of, vf x) // how it is rounded does not matter
 {
-    return vf_multiply_add(x, vf_all(of.slope), vf_all(of.start));
+    return vf_scaled_plus(x, of.slope, vf_all(of.start));
 }
 
 INLINE vf magnitude(vf x) { return (vf)((vi)x & 0x7fffffff); }

@@ -126,6 +126,8 @@ INLINE vf vf_multiply_add(vf a, vf b, vf c)
 #endif
 }
 
+INLINE vf vf_scaled_plus(vf v, float by, vf term) { return vf_multiply_add(v, vf_all(by), term); }
+
 INLINE vf vf_sqrt(vf v)
 {
 #if LANES == 16
